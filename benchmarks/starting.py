@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.report import RESULTS, Record, columns, grid, grouped, origins, wanted
 from benchmarks.study import Study
-from pursuit.cli.commands import COMMANDS
+from pursuit.cli.app import COMMANDS
 
 PROGRAM = [sys.executable, "-m", "pursuit"]
 IMPORT = (

@@ -419,8 +419,7 @@ KEPT_FROM = {"engine", "plugin", "device", "devices", "help", "resume", "address
 def _prepare_commands(folder: Path) -> dict[str, Any]:
     import typer.main
 
-    from pursuit.cli.app import app
-    from pursuit.cli.commands import load_command
+    from pursuit.cli.app import app, load_command
 
     folder.mkdir(parents=True, exist_ok=True)
     good_table(40).to_csv(folder / "table.csv", index=False)

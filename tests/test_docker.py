@@ -6,7 +6,7 @@ import shlex
 import tomllib
 from pathlib import Path
 
-from pursuit.cli.commands import load_command
+from pursuit.cli.app import load_command
 from pursuit.web.serving.pages import ASSETS, FOLDER
 from pursuit.web.serving.store import DATABASE_VARIABLE
 

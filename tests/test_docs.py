@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from pursuit import ColumnQueries, History, yes_no
 from pursuit.cli import app
-from pursuit.cli.commands import load_command
+from pursuit.cli.app import load_command
 from pursuit.exact import TableIP
 
 ROOT = Path(__file__).parent.parent

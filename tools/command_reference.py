@@ -10,7 +10,7 @@ from typing import Any
 from typer.main import get_command
 
 from pursuit.cli import app
-from pursuit.cli.commands import load_command
+from pursuit.cli.app import load_command
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "commands.md"
 ABOUT = """\

@@ -14,7 +14,7 @@ import pytest
 
 from program import run
 from pursuit.methods import NaiveBayesIPClassifier
-from pursuit.tables import text as text_files
+from pursuit.tables import csv as text_files
 
 TRAIN = ("train", "t.csv", "--target", "y", "--method", "tree")
 

@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from pursuit.cli.commands import load_command
+from pursuit.cli.app import load_command
 from pursuit.cli.options import (
     ColumnOptions,
     EngineOptions,

@@ -9,7 +9,7 @@ import pytest
 
 from cli.conftest import TRAIN
 from program import json_of, run
-from pursuit.cli.plugins import PLUGINS_VARIABLE, load_plugin, load_plugins
+from pursuit.cli.app import PLUGINS_VARIABLE, load_plugin, load_plugins
 from pursuit.registry import known
 
 RULE = '''

@@ -15,7 +15,7 @@ import torch
 from cli.conftest import TRAIN
 from program import json_of, run
 from pursuit import load
-from pursuit.cli.commands import load_command
+from pursuit.cli.app import load_command
 from pursuit.inference.pursuer import score_unit
 from pursuit.inference.stopping import AnyOf, Never
 from pursuit.methods.decision_tree import TreeClassifier

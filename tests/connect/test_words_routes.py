@@ -12,7 +12,7 @@ SAID = {"text": "I sneeze all the time, it is winter, and my temperature is 36.9
 
 
 def test_proposals_are_confirmed_one_by_one(models: ServedModels, tmp_path: Path) -> None:
-    from pursuit.connect.words_routes import of_words
+    from pursuit.web.serving.routes import of_words
 
     with running(models, f"sqlite:///{tmp_path / 's.db'}", routers=[of_words]) as client:
         session = begin(client)
@@ -39,7 +39,7 @@ def test_the_program_serves_it(model_folders: dict[str, Path], tmp_path: Path) -
 @pytest.mark.programs
 def test_a_person_confirms_and_denies_on_the_page(models: ServedModels, tmp_path: Path) -> None:
     from browsing import ARGUMENTS, CHROMIUM, Visit, needs_browser
-    from pursuit.connect.words_routes import of_words
+    from pursuit.web.serving.routes import of_words
 
     needs_browser()
     from playwright.sync_api import sync_playwright

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from pursuit.inference import common_histories
-from pursuit.inference.common_histories import CommonHistories, can_be_common
+from pursuit.inference import equal_rows
+from pursuit.inference.equal_rows import CommonHistories, can_be_common
 from pursuit.inference.rollout import pursue, template_state
 from pursuit.inference.stopping import Confidence, StoppingRule
 
@@ -34,10 +34,8 @@ def test_rollouts_are_the_same(
     rows, model = make_rows(query_set, 300, 1, 0.2), make_vip(query_set, seed=1)
     expected = steps_of(model, rows, stop, with_known)
     made: list[CommonHistories] = []
-    monkeypatch.setattr(common_histories, "LEAST_ROWS", 1)
-    monkeypatch.setattr(
-        common_histories, "CommonHistories", lambda *given: made.append(CommonHistories(*given)) or made[-1]
-    )
+    monkeypatch.setattr(equal_rows, "LEAST_ROWS", 1)
+    monkeypatch.setattr(equal_rows, "CommonHistories", lambda *given: made.append(CommonHistories(*given)) or made[-1])
     found = steps_of(model, rows, stop, with_known)
     assert made
     for one, other in zip(found, expected, strict=True):

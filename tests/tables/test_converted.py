@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from pursuit.research.tasks.loading import load_task
-from pursuit.tables import converted, text
+from pursuit.tables import converted
+from pursuit.tables import csv as text
 from pursuit.tables.csv import CsvOptions, read_csv
 
 openpyxl = pytest.importorskip("openpyxl")

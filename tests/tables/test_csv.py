@@ -16,13 +16,13 @@ from pursuit.tables.csv import (
     CsvOptions,
     CsvTable,
     _find_layout,
+    find_text,
     has_decimal_comma,
     plainly_written,
     read_csv,
     with_points,
     without_unit,
 )
-from pursuit.tables.text import find_text
 
 
 def table_of(path: Path, text: str, **options: object) -> CsvTable:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pursuit.tables.leaks import leaks
+from pursuit.tables.labels import leaks
 
 RANDOM = np.random.default_rng(0)
 LABELS = RANDOM.choice(["flu", "cold", "well"], 300)

@@ -11,9 +11,9 @@ import pytest
 import postgres
 from program import run
 from pursuit.research.tasks.loading import load_task
+from pursuit.tables.converted import QueryResult
 from pursuit.tables.filesystem import display_name
 from pursuit.tables.source import open_table
-from pursuit.tables.sql import QueryResult
 
 sqlalchemy = pytest.importorskip("sqlalchemy")
 

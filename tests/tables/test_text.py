@@ -14,8 +14,8 @@ import pytest
 
 from pursuit.research.tasks import load_task
 from pursuit.research.tasks.formats import _read, read_idx, read_json, read_jsonl
-from pursuit.tables import text as text_files
-from pursuit.tables.text import find_text, open_bytes
+from pursuit.tables import csv as text_files
+from pursuit.tables.csv import find_text, open_bytes
 
 TEXT = "größe,y\r\n1,ja\r\n"
 

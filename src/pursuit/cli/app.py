@@ -1,18 +1,104 @@
-"""The app and `main`."""
+"""The app and `main`; commands by name, and plugins.
 
+A command's file is imported when the command is named, and imports at its top only what its options and its help need.
+What computes takes seconds to import, so it is imported inside of functions.
+"""
+
+import ast
 import gc
+import importlib
+import importlib.util
 import os
 import sys
+import traceback
 import warnings
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from pursuit.cli.commands import CommandsByName, add_commands
 from pursuit.cli.console import err, escaped, in_words, show
-from pursuit.cli.plugins import PLUGINS_VARIABLE, load_plugins
+from pursuit.cli.options import with_options
 from pursuit.version import __version__
+
+COMMANDS = (
+    "demo",
+    "new",
+    "questions",
+    "train",
+    "show",
+    "evaluate",
+    "report",
+    "predict",
+    "explain",
+    "ask",
+    "serve",
+    "watch",
+    "recalibrate",
+    "export",
+    "mcp",
+    "compare",
+    "tune",
+    "reproduce",
+    "tasks",
+    "methods",
+    "concepts",
+    "data",
+)
+"""In the order in which people need them. A file has a function of the same name, and a group of commands
+is `commands` in its file."""
+PLUGINS_VARIABLE = "PURSUIT_PLUGINS"
+"""Names plugins for every command, with the separator of PATH between them."""
+FILES = {"tasks": "listing", "methods": "listing"}
+"""Commands whose file has another name."""
+
+
+class CommandsByName(TyperGroup):
+    """The group of all commands, of which only the one that is run is loaded."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, load_command(name) if name in COMMANDS else command, rest
+
+
+def add_commands(app: typer.Typer) -> None:
+    """List all commands in `app`, each with the first lines of its documentation."""
+    for name in COMMANDS:
+        app.command(name, help=_help(name))(_loaded_later)
+
+
+def load_command(name: str) -> Any:
+    """The command of this name, ready to run."""
+    module = importlib.import_module(_module_of(name))
+    if (group := getattr(module, "commands", None)) is None:
+        group = typer.Typer(add_completion=False)
+        group.command(name)(with_options(getattr(module, name)))
+    return get_command(group)
+
+
+def _module_of(name: str) -> str:
+    return f"{__package__}.{FILES.get(name, name)}"
+
+
+def _loaded_later() -> None:
+    """Stands for a command in the list of all."""
+    raise RuntimeError("A command is loaded before it is run: see CommandsByName.")
+
+
+def _help(name: str) -> str | None:
+    """The documentation of a command's function, read from its file without importing it."""
+    spec = find_spec(_module_of(name))
+    source = spec.loader.get_source(spec.name) if spec and spec.loader else None  # type: ignore[attr-defined]
+    if source is None:
+        return None
+    tree = ast.parse(source)
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    return ast.get_docstring(functions[0]) if functions else None
+
 
 app = typer.Typer(
     name="pursuit",
@@ -71,6 +157,65 @@ def common(
     load_plugins(plugin or [])
     if context.invoked_subcommand is None:
         show(context.get_help())
+
+
+def load_plugins(names: Sequence[str]) -> None:
+    """Import the plugins that the environment names, and then these."""
+    from_environment = filter(None, os.environ.get(PLUGINS_VARIABLE, "").split(os.pathsep))
+    for name in dict.fromkeys([*from_environment, *names]):
+        load_plugin(name)
+
+
+def load_plugin(name: str) -> None:
+    """Import a Python file by its path or a module by its name, once; raises ValueError saying what is wrong."""
+    is_file = name.endswith(".py") or os.sep in name
+    if is_file and not Path(name).is_file():
+        raise ValueError(f"There is no plugin file {name}: give the path of a Python file, or the name of a module.")
+    try:
+        if is_file:
+            _import_file(Path(name).resolve())
+        else:
+            importlib.import_module(name)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and not is_file and f"{name}.".startswith(f"{error.name}."):
+            raise ValueError(
+                f"There is no module '{name}' to import as a plugin: install its package, or give the path of its file."
+            ) from None
+        message = error.msg if isinstance(error, SyntaxError) else error
+        raise ValueError(
+            f"The plugin {name} cannot be imported: {type(error).__name__}: {message} ({_place(error)})."
+        ) from error
+
+
+def _import_file(path: Path) -> None:
+    module_name = str(path)  # no module of another package has such a name
+    if module_name in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise ValueError("it is not a Python file")
+    module = sys.modules[module_name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[module_name]
+        raise
+
+
+def _place(error: Exception) -> str:
+    """The line of the plugin at which its import failed."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"line {error.lineno} of {error.filename}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename != __file__ and "importlib" not in frame.filename
+    ]
+    if not frames:
+        return "before its first line"
+    # The first frame is the plugin's own, and the last one in the same file is nearest to the error.
+    last = [frame for frame in frames if frame.filename == frames[0].filename][-1]
+    return f"line {last.lineno} of {last.filename}"
 
 
 add_commands(app)

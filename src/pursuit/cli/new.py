@@ -4,12 +4,12 @@ option."""
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pursuit.cli.console import escaped, out, plain_table, remark_on_task, say, show
-from pursuit.cli.options import ColumnOptions, Source, TableOptions
+from pursuit.cli.options import ColumnOptions, Source, TableOptions, words_of
 from pursuit.files import make_folder, write_whole
 from pursuit.options import Option
 
@@ -40,8 +40,7 @@ def new(
     """Make an interview of a file: choose the label, look at the questions, train, and serve it."""
     from pursuit.cli.train import TrainingOptions, check_free, train
     from pursuit.research.tasks import TASKS, load_task
-    from pursuit.tables.labels import guess_target, is_amount, split_target
-    from pursuit.tables.leaks import leaking_columns
+    from pursuit.tables.labels import guess_target, is_amount, leaking_columns, split_target
 
     if source in TASKS:
         raise ValueError(f"'{source}' is a task with its own questions: train it with pursuit train {source}.")
@@ -113,10 +112,10 @@ def _somebody_is_there() -> bool:
 def _frame(source: str, table: ColumnOptions) -> "pd.DataFrame":
     """The table, to guess by; of Parquet and Arrow files, which may be larger than memory, some of the rows."""
     from pursuit.tables.arrow import UNASKABLE
+    from pursuit.tables.converted import is_database, with_query
     from pursuit.tables.csv import CsvOptions, read_csv
     from pursuit.tables.filesystem import find_path, local
     from pursuit.tables.source import ArrowSource, csv_files, find_csv_file
-    from pursuit.tables.sql import is_database, with_query
 
     source, missing = with_query(source, table.query), tuple(table.missing or ())
     if not is_database(source) and (not csv_files(source) or find_csv_file(source) is None):
@@ -160,8 +159,5 @@ def _draft(task: "Task", source: str, columns: ColumnOptions, to: Path) -> str:
     from pursuit.queries import Questions
     from pursuit.tables.filesystem import display_name
 
-    given: dict[str, Any] = {"--target": [columns.target], "--query": [columns.query], "--sheet": [columns.sheet]}
-    given |= {"--drop": columns.drop, "--column-type": columns.column_type, "--missing": columns.missing}
-    options = [word for option, texts in given.items() for text in texts or () if text for word in (option, text)]
-    command = ["pursuit", "new", display_name(source), *options, "--questions", str(to), "--overwrite"]
+    command = ["pursuit", "new", display_name(source), *words_of(columns), "--questions", str(to), "--overwrite"]
     return Questions.draft(task.query_set, shlex.join(command))

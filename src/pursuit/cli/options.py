@@ -6,7 +6,7 @@ the parameter is an instance whose values are the defaults, where those differ f
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter
 from pathlib import Path
@@ -224,12 +224,28 @@ class EngineOptions:
 def chosen_parameters(options: Any) -> dict[str, str]:
     """The options of a dataclass that differ from their defaults, each with the parameter that it sets; those that any
     estimator has are left out."""
-    hints, found = get_type_hints(type(options), include_extras=True), {}
+    return {name: option.parameter for name, option, _ in _given(options) if option.parameter}
+
+
+def words_of(options: Any) -> list[str]:
+    """The options of a dataclass that differ from their defaults, as a command line has them."""
+    words: list[str] = []
+    for name, option, value in _given(options):
+        if isinstance(value, bool):
+            words.append((option.name or name).split("/")[0 if value else -1])
+        else:
+            words += [word for one in (value if isinstance(value, list) else [value]) for word in (name, str(one))]
+    return words
+
+
+def _given(options: Any) -> Iterator[tuple[str, Option, Any]]:
+    """The options that differ from their defaults: the name of each, what is declared of it, and its value."""
+    hints = get_type_hints(type(options), include_extras=True)
     for field in fields(options):
+        value = getattr(options, field.name)
         option = next((extra for extra in get_args(hints[field.name]) if isinstance(extra, Option)), None)
-        if option and option.parameter and getattr(options, field.name) != field.default:
-            found[f"--{field.name.replace('_', '-')}"] = option.parameter
-    return found
+        if option and value != field.default and value != []:
+            yield f"--{field.name.replace('_', '-')}", option, value
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:

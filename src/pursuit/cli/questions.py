@@ -2,11 +2,12 @@
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from pursuit.cli.console import err, escaped, remark_on_task, show
-from pursuit.cli.options import ColumnOptions, Source
+from pursuit.cli.options import ColumnOptions, Source, words_of
 from pursuit.files import write_whole
 from pursuit.options import Option
 
@@ -47,16 +48,8 @@ def questions(
     if prompt:
         _print_prompt(task, table, prompt_language)
         return
-    once = {
-        "--encoding": table.encoding,
-        "--decimal": table.decimal,
-        "--sheet": table.sheet,
-        "--query": table.query,
-    }
-    repeated = {"--missing": table.missing, "--column-type": table.column_type}
-    options = [word for option, texts in repeated.items() for text in texts or () for word in (option, text)]
-    options += [word for option, text in once.items() if text for word in (option, text)]
-    command = ["pursuit", "train", source, "--target", str(table.target), *options, "--questions", str(to)]
+    # What is dropped is written down as never asked.
+    command = ["pursuit", "train", source, *words_of(replace(table, drop=None)), "--questions", str(to)]
     text = Questions.draft(task.query_set, shlex.join(command), never_asked=table.drop or ())
     if reply is not None:
         text = _replied(task, reply)

@@ -100,7 +100,7 @@ def _warning(has_token: bool) -> str:
 
 def app_of_worker() -> Any:
     """The application of one of several processes."""
-    from pursuit.cli.plugins import load_plugins
+    from pursuit.cli.app import load_plugins
     from pursuit.cli.served_models import find_samples, measure
     from pursuit.web.serving.running import Settings, end_with_parent
 
@@ -119,8 +119,8 @@ def _routers(options: ServingOptions) -> list[Any]:
 
         routers.append(of_fhir)
     if options.words:
-        from pursuit.connect.words_routes import of_words
         from pursuit.queries.own_words import sentence_vectors
+        from pursuit.web.serving.routes import of_words
 
         sentence_vectors()  # which says what is missing, and is then ready
         routers.append(of_words)

@@ -4,11 +4,10 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.table import Column, Table
 
 from pursuit.cli.console import out, print_json, remark_on_task, say, show, stoppable, training_bar
-from pursuit.cli.options import AsJson, EngineOptions, Regress, Source, TableOptions
+from pursuit.cli.options import AsJson, EngineOptions, Regress, Source, TableOptions, words_of
 from pursuit.cli.train import find_method, folder_name
 from pursuit.options import Option
 from pursuit.research.experiments.options import SearchOptions
@@ -18,12 +17,9 @@ if TYPE_CHECKING:
 
 MOST_LISTED = 5
 """Number of the best trials that are listed."""
-OF_TUNING = ("trials", "to", "engine", "address", "gpu_share", "as_json")
-"""Options that training does not have."""
 
 
 def tune(
-    context: typer.Context,
     source: Source,
     *,
     options: SearchOptions,
@@ -55,7 +51,9 @@ def tune(
     remark_on_task(search.load()[0])
     with stoppable():
         found = run_search(search, folder, trials, training_bar, say, where.find_engine())
-    command = _training(context, folder if found.settings else None)
+    chosen_words = [*words_of(options), *(["--regress"] if regress else []), *words_of(table)]
+    tuned = ["--tuned", str(folder)] if found.settings else []
+    command = shlex.join(["pursuit", "train", source, *chosen_words, *tuned])
     if as_json:
         print_json({**found.to_dict(), "folder": str(folder), "train": command})
         return
@@ -102,21 +100,3 @@ def _cells(trial: "Trial") -> list[str]:
         f"{trial.judged.area:.4f}",
         *(f"{value:.3g}" for value in trial.values.values()),
     ]
-
-
-def _training(context: typer.Context, folder: Path | None) -> str:
-    """The command that trains with the best settings: this command without the options of the search."""
-    words = ["pursuit", "train"]
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if source is None or source.name != "COMMANDLINE" or parameter.name in OF_TUNING:
-            continue
-        value = context.params[parameter.name or ""]
-        if parameter.param_type_name == "argument":
-            words.append(str(value))
-        elif isinstance(value, bool):
-            words.append([*parameter.opts, *parameter.secondary_opts][0 if value else -1])
-        else:
-            for one in value if isinstance(value, list | tuple) else [value]:
-                words += [parameter.opts[0], str(one)]
-    return shlex.join([*words, *(["--tuned", str(folder)] if folder else [])])

@@ -11,7 +11,7 @@ from typing import Any
 from pursuit.inference.chain import percent
 from pursuit.queries import QuerySet
 from pursuit.queries.order import Order
-from pursuit.sessions.moves import FORMAT
+from pursuit.sessions.log import FORMAT
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import Question, Result, State, question_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pursuit.inference.common_histories import can_be_common, in_common
+from pursuit.inference.equal_rows import can_be_common, in_common
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState, history_state
 from pursuit.inference.pursuer import (

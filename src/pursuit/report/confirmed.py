@@ -10,7 +10,7 @@ from pursuit.estimators import PursuitEstimator
 from pursuit.inference.pursuer import label_list, label_text
 from pursuit.inference.target_bins import target_of
 from pursuit.report.watch import KeptSession
-from pursuit.sessions.moves import Reject, Tell
+from pursuit.sessions.log import Reject, Tell
 from pursuit.sessions.session import Session
 
 

@@ -27,7 +27,7 @@ from pursuit.inference.target_bins import target_of
 from pursuit.inference.unusual import FALSE_ALARMS, LEAST_VARIANCE, knows_unusual, unusual_of
 from pursuit.report.facts import count, share
 from pursuit.report.page import render
-from pursuit.sessions.moves import Reject, Tell
+from pursuit.sessions.log import Reject, Tell
 from pursuit.sessions.session import Session
 
 ALARM = 0.01

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from pursuit.inference.chain import Chain, doubt
-from pursuit.sessions.log import SessionLog
-from pursuit.sessions.moves import GoOn, Reject, Tell
+from pursuit.sessions.log import GoOn, Reject, SessionLog, Tell
 
 N_PARTS = 10
 """Parts of progress, all of the same width, for each of which the questions still needed are counted."""

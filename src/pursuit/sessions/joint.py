@@ -11,8 +11,7 @@ from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import Pursuer, highest_left, leave_out, per_cost
 from pursuit.inference.stopping import StoppingRule
 from pursuit.queries import QuerySet
-from pursuit.sessions.log import SessionLog, once
-from pursuit.sessions.moves import Move, Reject, Skip, Tell
+from pursuit.sessions.log import Move, Reject, SessionLog, Skip, Tell, once
 
 
 @dataclass(frozen=True)

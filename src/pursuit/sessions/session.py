@@ -22,15 +22,17 @@ from pursuit.queries.own_words import Suggestion, suggest
 from pursuit.sessions.exclusion import without
 from pursuit.sessions.experience import Experience
 from pursuit.sessions.joint import FurtherTarget, JointLog
-from pursuit.sessions.log import Position, SessionLog, look_ahead
-from pursuit.sessions.moves import (
+from pursuit.sessions.log import (
     GoOn,
     Move,
+    Position,
     Reject,
+    SessionLog,
     Skip,
     Tell,
     json_value,
     label_index,
+    look_ahead,
     moves_from_dict,
     moves_to_dict,
     query_index,

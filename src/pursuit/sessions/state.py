@@ -21,8 +21,7 @@ from pursuit.inference.unusual import Unusual, unusual_of
 from pursuit.queries import Date, Number, Query, QuerySet
 from pursuit.queries.column import NOT_GIVEN_TEXT
 from pursuit.sessions.experience import Experience, Trust, progress
-from pursuit.sessions.log import SessionLog
-from pursuit.sessions.moves import Reject, Tell
+from pursuit.sessions.log import Reject, SessionLog, Tell
 from pursuit.sessions.reasons import Reason, WhatIf, reasons_of, what_if
 
 N_LABELS = 8

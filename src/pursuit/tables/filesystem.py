@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from pursuit import files
 from pursuit.files import whole_file, write_whole
-from pursuit.tables.sql import QueryResult, is_database
+from pursuit.tables.converted import QueryResult, is_database
 
 T = TypeVar("T")
 

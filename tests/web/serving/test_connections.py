@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from httpx import Client
 
-from pursuit.web.serving import connections
+from pursuit.web.serving import running as module
 from pursuit.web.serving.models import ServedModels
 from pursuit.web.serving.running import Seldom, bound
 from pursuit.web.serving.security import HEADERS, UNREADABLE
@@ -70,7 +70,7 @@ def test_answers_do_not_wait_until_what_was_sent_before_is_acknowledged() -> Non
     ],
 )
 def test_who_does_not_send_the_rest_is_cut_off(client: Client, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    monkeypatch.setattr(connections, "SECONDS_TO_SEND", 0.3)
+    monkeypatch.setattr(module, "SECONDS_TO_SEND", 0.3)
     with raw(client) as connection:
         connection.sendall(sent)
         assert b" 200 " not in all_of(connection)  # it ends at all
@@ -80,25 +80,25 @@ def test_who_does_not_send_the_rest_is_cut_off(client: Client, monkeypatch: pyte
 def test_a_request_that_comes_in_time_is_answered_and_the_connection_stays(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "SECONDS_TO_SEND", 5.0)
+    monkeypatch.setattr(module, "SECONDS_TO_SEND", 5.0)
     with raw(client) as connection:
         for _ in range(3):
             assert ask(connection).startswith(b"HTTP/1.1 404")
 
 
 def test_who_does_not_read_his_answer_is_cut_off(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    is_cut, cut_off = threading.Event(), connections.Connection._cut_off
+    is_cut, cut_off = threading.Event(), module.Connection._cut_off
 
     def endless(_: Any) -> Iterator[str]:
         while not is_cut.is_set():
             yield "x" * 100_000
 
-    def noted(connection: connections.Connection) -> None:
+    def noted(connection: module.Connection) -> None:
         cut_off(connection)
         is_cut.set()
 
-    monkeypatch.setattr(connections, "SECONDS_TO_SEND", 0.3)
-    monkeypatch.setattr(connections.Connection, "_cut_off", noted)
+    monkeypatch.setattr(module, "SECONDS_TO_SEND", 0.3)
+    monkeypatch.setattr(module.Connection, "_cut_off", noted)
     monkeypatch.setattr("pursuit.web.serving.routes.csv_lines", endless)
     with raw(client) as connection:
         connection.sendall(b"GET /api/sessions.csv HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -160,7 +160,7 @@ def test_who_holds_all_connections_makes_room_for_others(
 ) -> None:
     """The longest idle ones of the address with the most end; a single one of another address stays."""
     client.close()
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 8)
+    monkeypatch.setattr(module, "MOST_CONNECTIONS", 8)
     port = client.base_url.port or 0
     with socket.create_connection(("127.0.0.1", port), 30, source_address=("127.0.0.2", 0)) as other:
         assert answered(other).startswith(b"HTTP/1.1 404")
@@ -188,7 +188,7 @@ def test_too_many_that_are_being_answered_let_others_come_later(
         return find(*arguments)
 
     client.close()
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(module, "MOST_CONNECTIONS", 3)
     monkeypatch.setattr(Interviews, "find", slow)
     held = [raw(client) for _ in range(3)]
     for connection in held:

@@ -12,8 +12,7 @@ from pursuit.web.serving.interviews import Interviews
 from pursuit.web.serving.models import ServedModels
 from pursuit.web.serving.pictures import Picture
 from pursuit.web.serving.problems import Full, NotFound
-from pursuit.web.serving.retention import RetentionLoop
-from pursuit.web.serving.store import SESSIONS, Store, now
+from pursuit.web.serving.store import SESSIONS, RetentionLoop, Store, now
 
 
 def age(store: Store, session_id: str, days: float) -> None:
@@ -72,7 +71,7 @@ def test_there_is_room_for_so_many(models: ServedModels, database: str) -> None:
 def test_a_database_that_fails_does_not_end_the_looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(f"sqlite:///{tmp_path / 'a.sqlite'}")
     keeper, ends, looks = RetentionLoop(store, days=1), threading.Event(), []
-    monkeypatch.setattr("pursuit.web.serving.retention.SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr("pursuit.web.serving.store.SECONDS_BETWEEN_LOOKS", 0.0)
 
     def fail(_: object) -> int:
         looks.append(1)

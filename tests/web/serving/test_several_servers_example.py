@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import make_url
 
 import pursuit
-from pursuit.cli.commands import load_command
+from pursuit.cli.app import load_command
 
 FOLDER = Path(pursuit.__file__).parents[2] / "examples" / "several_servers"
 

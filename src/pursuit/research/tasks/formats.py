@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from pursuit.files import check_file, parse_json
-from pursuit.tables.text import unpacked
+from pursuit.tables.csv import unpacked
 
 IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 CIFAR_IMAGE = (3, 32, 32)

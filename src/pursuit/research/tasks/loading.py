@@ -16,9 +16,9 @@ from pursuit.registry import find, known
 from pursuit.research.tasks import tables
 from pursuit.research.tasks.recipe import Recipe
 from pursuit.research.tasks.task import Task, TaskInfo
+from pursuit.tables.converted import is_database, with_query
 from pursuit.tables.csv import ENDINGS
 from pursuit.tables.source import find_csv_file
-from pursuit.tables.sql import is_database, with_query
 from pursuit.tables.streaming import ParquetRows
 
 for _module in pkgutil.iter_modules([str(Path(__file__).parent)]):

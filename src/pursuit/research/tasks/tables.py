@@ -26,9 +26,11 @@ from pursuit.queries.guessing import (
 )
 from pursuit.research.tasks.task import Task
 from pursuit.tables.arrow import existing_column
+from pursuit.tables.converted import is_database
 from pursuit.tables.csv import CsvOptions, CsvTable, read_csv
 from pursuit.tables.filesystem import find_path, local
 from pursuit.tables.labels import (
+    leaks,
     refuse_amounts,
     remark_on_same,
     remarks_on_counts,
@@ -36,7 +38,6 @@ from pursuit.tables.labels import (
     same_labels,
     target_values,
 )
-from pursuit.tables.leaks import leaks
 from pursuit.tables.source import (
     MAX_MEASURED,
     ArrowSource,
@@ -47,7 +48,6 @@ from pursuit.tables.source import (
     refuse_csv_options,
 )
 from pursuit.tables.splitting import USUAL_SHARE, Division, uniform_hash
-from pursuit.tables.sql import is_database
 from pursuit.tables.streaming import ParquetRows
 from pursuit.tables.survey import guess_queries
 

@@ -27,10 +27,9 @@ from pursuit.web.serving.options import ServingOptions
 from pursuit.web.serving.pages import ASSETS, FOLDER, Assets, of_pages, read_frame
 from pursuit.web.serving.pictures import MOST_BYTES
 from pursuit.web.serving.problems import Problem
-from pursuit.web.serving.retention import RetentionLoop
 from pursuit.web.serving.routes import of_models, of_sessions
 from pursuit.web.serving.security import BROKEN, Guard
-from pursuit.web.serving.store import Store, first_line
+from pursuit.web.serving.store import RetentionLoop, Store, first_line
 from pursuit.web.serving.webhook import Webhook
 
 ROUTERS = (of_sessions, of_models, of_pages)

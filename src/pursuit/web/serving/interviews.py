@@ -14,7 +14,7 @@ from pursuit.queries import DoubtfulAnswer
 from pursuit.queries.own_words import Suggestion
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
 from pursuit.report.watch import SeenSession, Watch
-from pursuit.sessions.moves import FORMAT, Tell, query_index
+from pursuit.sessions.log import FORMAT, Tell, query_index
 from pursuit.sessions.session import Session, foresee
 from pursuit.sessions.state import GivenAnswer, Rejection, State
 from pursuit.sessions.why import Why
@@ -22,8 +22,7 @@ from pursuit.web.serving import schemas
 from pursuit.web.serving.models import ServedModel, ServedModels
 from pursuit.web.serving.pictures import Picture
 from pursuit.web.serving.problems import NotFound, Outdated, Refused
-from pursuit.web.serving.retention import RetentionLoop
-from pursuit.web.serving.store import Search, SessionRecord, Store, StoredSession
+from pursuit.web.serving.store import RetentionLoop, Search, SessionRecord, Store, StoredSession
 from pursuit.web.serving.truth import checked_truth, is_right
 
 MOST_LIVE = 1000

@@ -8,9 +8,10 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, File, Form, Path, Query, Request, UploadFile
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
+from pursuit.queries.own_words import MOST_CHARACTERS, Suggestion
 from pursuit.sessions.why import Why
 from pursuit.web.serving import schemas
-from pursuit.web.serving.browser import Browser
+from pursuit.web.serving.auth import Browser
 from pursuit.web.serving.interviews import Interviews
 from pursuit.web.serving.models import ServedModel
 from pursuit.web.serving.pictures import MOST_BYTES, Picture
@@ -343,3 +344,22 @@ def show_report(parts: Parts, session_id: SessionId) -> HTMLResponse:
 def show_picture(parts: Parts, session_id: SessionId) -> PngResponse:
     """Grey where nothing was looked at."""
     return PngResponse(parts.picture(session_id))
+
+
+of_words = APIRouter(prefix="/api", tags=["sessions"], responses=ALWAYS)
+
+
+class Said(schemas.Request):
+    text: Annotated[str, schemas.Field(max_length=MOST_CHARACTERS)]
+    """In a person's own words."""
+
+
+class Suggestions(schemas.Reply):
+    suggestions: list[Suggestion]
+    """In the order of the words that led to them, the best guess at the same words first."""
+
+
+@of_words.post("/sessions/{session_id}/suggestions", summary="What somebody's words may mean", responses=MOVED)
+def suggest_answers(parts: Parts, session_id: SessionId, said: Said) -> Suggestions:
+    """Answers that a sentence may mean. Nothing is changed: `tell` those that the person confirms."""
+    return Suggestions(suggestions=list(parts.suggest(session_id, said.text)))
