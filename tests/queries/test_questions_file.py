@@ -48,15 +48,15 @@ def settings(draw: Any, name: str) -> QuestionSettings:
 def presentations(draw: Any) -> Presentation:
     links = st.sampled_from(["", "https://example.org/a?b=c", "mailto:me@example.org"])
 
-    def advice(label: str) -> Advice:
+    def advice() -> Advice:
         link = draw(links)
-        return Advice(label, draw(st.just("") | WORDS), link, draw(TEXTS) if link else "")
+        return Advice(draw(st.just("") | WORDS), link, draw(TEXTS) if link else "")
 
     return Presentation(
         *(draw(TEXTS) for _ in range(4)),
         draw(st.sampled_from(["", "#a1B2c3"])),
         draw(st.sampled_from(["", "data:image/png;base64,QUJD"])),
-        tuple(advice(label) for label in draw(st.lists(TEXTS, max_size=3, unique=True))),
+        {label: advice() for label in draw(st.lists(TEXTS, max_size=3, unique=True))},
     )
 
 
@@ -212,8 +212,7 @@ def test_a_logo_is_taken_along(tmp_path: Path) -> None:
 def test_what_is_said_of_results_is_said_of_labels() -> None:
     questions = Questions(*parse("[results]\nflu = 'Stay in bed.'"))
     questions.check_results(["flu", "well"])
-    assert questions.presentation.advice("flu") == Advice("flu", "Stay in bed.")
-    assert questions.presentation.advice("well") is None
+    assert questions.presentation.results == {"flu": Advice("Stay in bed.")}
     with pytest.raises(ValueError, match=r"there is no label 'flu' that could be a result\. Did you mean 'flue'\?"):
         questions.check_results(["flue", "well"])
     with pytest.raises(ValueError, match=r"a number is predicted: leave it out"):

@@ -11,8 +11,7 @@ import pytest
 import postgres
 from program import run
 from pursuit.research.tasks.loading import load_task
-from pursuit.tables.converted import QueryResult
-from pursuit.tables.filesystem import display_name
+from pursuit.tables.filesystem import SqlTable, display_name
 from pursuit.tables.source import open_table
 
 sqlalchemy = pytest.importorskip("sqlalchemy")
@@ -70,7 +69,7 @@ def test_what_is_wrong_is_said(database: str) -> None:
         load_task(database, target="broken", query="SELECT * FROM nothing")
     with pytest.raises(ValueError, match=r"selects no rows|cannot be read"):
         load_task(database, target="broken", query="DELETE FROM repairs")
-    assert QueryResult.of(f"{database}#{SELECT}").content.count(b"\n") == len(ROWS) + 1  # nothing was deleted
+    assert SqlTable.of(f"{database}#{SELECT}").read_bytes().count(b"\n") == len(ROWS) + 1  # nothing was deleted
 
 
 def test_no_database_is_made_by_a_wrong_name(tmp_path: Path) -> None:
@@ -92,7 +91,7 @@ def test_queries_are_for_databases(tmp_path: Path) -> None:
 def test_passwords_are_not_shown() -> None:
     source = "postgresql://me:secret@host/shop?x=1#SELECT 1"
     assert display_name(source) == "postgresql://me@host/shop?x=1"
-    assert QueryResult.of(source).name == "shop"
+    assert SqlTable.of(source).name == "shop"
 
 
 def test_the_program_trains_and_explains(tmp_path: Path) -> None:

@@ -222,7 +222,7 @@ class Conversation:
             self._say(f"\n{start}: {self.session.reasons()}", margin="")
             if (remain := state.result.label_set) is not None:
                 self._say(f"What remains possible: {', '.join(remain)}", margin="")
-            if state.result.decided is not False and (advice := self.presentation.advice(state.result.label)):
+            if state.result.decided is not False and (advice := self.presentation.results.get(state.result.label)):
                 self._say("\n".join(filter(None, (advice.text, advice.link))), margin="")
             if state.result.trust is not None:
                 self._say(trust_text(state.result.trust, state.is_number), margin="")

@@ -112,9 +112,8 @@ def _somebody_is_there() -> bool:
 def _frame(source: str, table: ColumnOptions) -> "pd.DataFrame":
     """The table, to guess by; of Parquet and Arrow files, which may be larger than memory, some of the rows."""
     from pursuit.tables.arrow import UNASKABLE
-    from pursuit.tables.converted import is_database, with_query
     from pursuit.tables.csv import CsvOptions, read_csv
-    from pursuit.tables.filesystem import find_path, local
+    from pursuit.tables.filesystem import find_path, is_database, local, with_query
     from pursuit.tables.source import ArrowSource, csv_files, find_csv_file
 
     source, missing = with_query(source, table.query), tuple(table.missing or ())

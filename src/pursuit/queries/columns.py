@@ -108,16 +108,16 @@ class ColumnQueries(QuerySet):
         their weekday where that tells more of them. Questions are made in the `language` "en" or "de", by default that
         of the table.
         """
-        frame = as_frame(data)
-        if questions is not None:
-            file = Questions.read(questions)
-            options: dict[str, Any] = {"unknown": unknown, "ask_all": ask_all, "missing_informs": missing_informs}
-            options |= {"labels": labels, "language": language}
-            options["column_types"] = {**file.column_types, **(column_types or {})}
-            return cls._asked_as(file, frame, texts, costs, mask, **options)
+        table = as_frame(data)
+        file = Questions() if questions is None else Questions.read(questions)
+        frame = table.drop(columns=list(file.never_asked), errors="ignore")
         texts, costs = texts or {}, costs or {}
-        checked = check_column_types(column_types or {}, list(frame.columns))
-        options = {"floats_are_numbers": is_float_array(data), "ask_all": ask_all, "missing_informs": missing_informs}
+        checked = check_column_types({**file.column_types, **(column_types or {})}, list(frame.columns))
+        options: dict[str, Any] = {
+            "floats_are_numbers": is_float_array(data),
+            "ask_all": ask_all,
+            "missing_informs": missing_informs,
+        }
         options |= {"labels": labels, "language": language}
         guess, refused = guess_askable(frame, checked, **options)
         if refused:
@@ -128,12 +128,9 @@ class ColumnQueries(QuerySet):
             raise ValueError(f"texts and costs name columns that the table does not have: {listed(stray)}.")
         columns = _with_codes(guess.queries, frame)
         worded = [replace(c, text=texts.get(c.name, c.text), cost=float(costs.get(c.name, c.cost))) for c in columns]
-        return cls(worded, mask, unknown)
-
-    @classmethod
-    def _asked_as(cls, questions: Questions, frame: pd.DataFrame, *wording: Any, **options: Any) -> "ColumnQueries":
-        guessed = cls.from_data(frame.drop(columns=questions.never_asked, errors="ignore"), *wording, **options)
-        query_set = questions.apply(guessed, left_out=list(frame.columns))
+        query_set: QuerySet = cls(worded, mask, unknown)
+        if questions is not None:
+            query_set = file.apply(query_set, left_out=list(table.columns))
         assert isinstance(query_set, cls)
         return query_set
 

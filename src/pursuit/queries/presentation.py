@@ -3,7 +3,7 @@ do for each result."""
 
 import base64
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,7 +22,6 @@ LINKS = ("http", "https", "mailto", "tel")
 class Advice:
     """What to say and do where a label is the result."""
 
-    label: str
     text: str = ""
     link: str = ""
     link_text: str = ""
@@ -50,8 +49,9 @@ class Presentation:
     """The colour of buttons and bars, as in #2456c7."""
     logo: str = ""
     """A picture as a data URI."""
-    results: tuple[Advice, ...] = ()
-    languages: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    results: dict[str, Advice] = field(default_factory=dict)
+    """By label."""
+    languages: dict[str, dict[str, str]] = field(default_factory=dict)
     """For each language, by its code, texts of the interview and what they are in it: questions, choices, labels, units
     and what is said here."""
 
@@ -60,7 +60,7 @@ class Presentation:
             raise ValueError(f"colour is six digits after a #, as in #2456c7, not '{self.colour}'")
         if self.logo and not LOGO_URI.fullmatch(self.logo):
             raise ValueError("logo is the name of a PNG, JPEG or SVG file")
-        for code, _ in self.languages:
+        for code in self.languages:
             if not LANGUAGE.fullmatch(code):
                 raise ValueError(f"a language goes by its code, as in [languages.de], not '{code}'")
 
@@ -68,11 +68,8 @@ class Presentation:
     def texts(self) -> tuple[str, ...]:
         """All that is said here in words."""
         own = (self.title, self.introduction, self.consent, self.contact)
-        return tuple(filter(None, (*own, *(text for one in self.results for text in (one.text, one.link_text)))))
-
-    def advice(self, label: str) -> Advice | None:
-        """What to say and do where this label is the result."""
-        return next((one for one in self.results if one.label == label), None)
+        of_results = (text for one in self.results.values() for text in (one.text, one.link_text))
+        return tuple(filter(None, (*own, *of_results)))
 
 
 def logo_of(name: str, folder: Path | None) -> str:

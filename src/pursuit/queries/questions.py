@@ -208,20 +208,20 @@ def _presentation(interview: Any, results: Any, languages: Any, *, folder: Path 
     table = _table(interview, "interview")
     _check_keys(table, INTERVIEW_KEYS, "interview", ", ".join(INTERVIEW_KEYS))
     texts = {key: _text(table, key, "interview") or "" for key in INTERVIEW_KEYS}
-    advice = tuple(_advice(label, value) for label, value in _table(results, "results").items())
-    spoken = tuple((code, _translations(code, value)) for code, value in _table(languages, "languages").items())
+    advice = {label: _advice(label, value) for label, value in _table(results, "results").items()}
+    spoken = {code: _translations(code, value) for code, value in _table(languages, "languages").items()}
     try:
         return Presentation(**{**texts, "logo": logo_of(texts["logo"], folder)}, results=advice, languages=spoken)
     except ValueError as error:
         raise ValueError(f"[interview]: {error}.") from None
 
 
-def _translations(code: str, value: Any) -> tuple[tuple[str, str], ...]:
+def _translations(code: str, value: Any) -> dict[str, str]:
     table = _table(value, f"languages.{code}")
     for text in table:
         if _text(table, text, f"languages.{code}") == "":
             raise ValueError(f"languages.{code} has no words for '{text}': write them, or leave the line out.")
-    return tuple(table.items())
+    return table
 
 
 def _advice(label: str, value: Any) -> Advice:
@@ -229,7 +229,7 @@ def _advice(label: str, value: Any) -> Advice:
     table = {"text": value} if isinstance(value, str) else _table(value, where)
     _check_keys(table, RESULT_KEYS, where, ", ".join(RESULT_KEYS))
     try:
-        return Advice(label, **{key: _text(table, key, where) or "" for key in RESULT_KEYS})
+        return Advice(**{key: _text(table, key, where) or "" for key in RESULT_KEYS})
     except ValueError as error:
         raise ValueError(f"[{where}]: {error}.") from None
 
@@ -385,16 +385,17 @@ def toml_text(settings: Sequence[QuestionSettings], groups: Sequence[Group], pre
 
 def _presentation_text(presentation: Presentation) -> list[str]:
     def table(name: str, keys: Iterable[str], values: Any) -> str:
-        lines = [f"{key} = {_string(getattr(values, key))}" for key in keys if getattr(values, key)]
+        lines = [f"{key} = {_toml(getattr(values, key))}" for key in keys if getattr(values, key)]
         return "\n".join([f"[{name}]", *lines]) + "\n"
 
-    is_plain = replace(presentation, results=(), languages=()) == Presentation()
+    is_plain = replace(presentation, results={}, languages={}) == Presentation()
     own = [] if is_plain else [table("interview", INTERVIEW_KEYS, presentation)]
+    results = [table(f"results.{_key(label)}", RESULT_KEYS, one) for label, one in presentation.results.items()]
     spoken = []
-    for code, pairs in presentation.languages:
-        lines = [f"{_string(text)} = {_string(words)}" for text, words in pairs]
+    for code, words in presentation.languages.items():
+        lines = [f"{_toml(text)} = {_toml(translated)}" for text, translated in words.items()]
         spoken.append("\n".join([f"[languages.{_key(code)}]", *lines]) + "\n")
-    return [*own, *(table(f"results.{_key(one.label)}", RESULT_KEYS, one) for one in presentation.results), *spoken]
+    return [*own, *results, *spoken]
 
 
 def draft_text(
@@ -435,85 +436,66 @@ def _suggestions(one: QuestionSettings, seen: tuple[float, float] | None) -> dic
 
 
 def _question_text(one: QuestionSettings, suggestions: Mapping[str, str] | None = None) -> str:
-    inline_choices, choices_below = _choices_text(one)
-    values = {
-        "text": one.text and _string(one.text),
-        "help": None if one.help is None else _string(one.help),
-        "choices": inline_choices,
-        "unit": None if one.unit is None else _string(one.unit),
-        "range": _range_text(one.low, one.high),
-        "cost": None if one.cost is None else _number_text(one.cost),
-        "checked": None if one.checked is None else str(one.checked).lower(),
-        "words": _words_text(one.words),
-        "ask": one.ask and _string(one.ask),
-        "only_after": _only_after_text(one.only_after),
-        "type": one.column_type and _string(one.column_type),
-    }
-    lines = [(suggestions or {}).get(key, "") if value is None else f"{key} = {value}" for key, value in values.items()]
-    return "\n".join([f"[questions.{_key(one.name)}]", *filter(None, lines), *choices_below]) + "\n"
+    names = {"range": _range_of(one), "only_after": _conditions_of(one), "type": one.column_type}
+    names |= {"choices": _choices_of(one), "words": _words_of(one)}
+    values = {key: names.get(key, getattr(one, key, None)) for key in KEYS}
+    below: list[str] = []
+    if isinstance(choices := values["choices"], dict) and len(f"choices = {_toml(choices)}") > LONGEST:
+        below = [f"[questions.{_key(one.name)}.choices]", *(f"{_toml(k)} = {_toml(v)}" for k, v in choices.items())]
+        values["choices"] = None
+    lines = [
+        (suggestions or {}).get(key, "") if value is None else f"{key} = {_toml(value)}"
+        for key, value in values.items()
+    ]
+    return "\n".join([f"[questions.{_key(one.name)}]", *filter(None, lines), *below]) + "\n"
 
 
-def _choices_text(one: QuestionSettings) -> tuple[str | None, list[str]]:
-    """The choices in one line, or, where that is long, the lines of a table of their own."""
-    if not one.choices:
-        return None, []
+def _choices_of(one: QuestionSettings) -> dict[str, str] | list[str] | None:
+    """The values with their words, or alone where some keep theirs."""
     if any(words is None for _, words in one.choices):
-        return _list(value for value, _ in one.choices), []
-    pairs = [f"{_string(value)} = {_string(words or '')}" for value, words in one.choices]
-    inline = f"{{ {', '.join(pairs)} }}"
-    if len(inline) + len("choices = ") <= LONGEST:
-        return inline, []
-    return None, [f"[questions.{_key(one.name)}.choices]", *pairs]
+        return [value for value, _ in one.choices]
+    return {value: words or "" for value, words in one.choices} or None
 
 
-def _words_text(words: Sequence[tuple[str, tuple[str, ...]]]) -> str | None:
-    if not words:
+def _words_of(one: QuestionSettings) -> Any:
+    return one.words[0][1] if [choice for choice, _ in one.words] == [""] else dict(one.words) or None
+
+
+def _conditions_of(one: QuestionSettings) -> Any:
+    names = [name for name, _ in one.only_after]
+    if not any(answers for _, answers in one.only_after):
+        return names[0] if len(names) == 1 else names or None
+    return {name: answers[0] if len(answers) == 1 else answers for name, answers in one.only_after}
+
+
+def _range_of(one: QuestionSettings) -> list[float] | None:
+    if not one.has_range:
         return None
-    if [choice for choice, _ in words] == [""]:
-        return _list(words[0][1])
-    return f"{{ {', '.join(f'{_string(choice)} = {_list(own)}' for choice, own in words)} }}"
-
-
-def _only_after_text(conditions: Sequence[tuple[str, tuple[str, ...]]]) -> str | None:
-    if not conditions:
-        return None
-    if not any(answers for _, answers in conditions):
-        names = [name for name, _ in conditions]
-        return _string(names[0]) if len(names) == 1 else _list(names)
-    parts = [f"{_key(name)} = {_string(a[0]) if len(a) == 1 else _list(a)}" for name, a in conditions]
-    return f"{{ {', '.join(parts)} }}"
+    return [-math.inf if one.low is None else one.low, math.inf if one.high is None else one.high]
 
 
 def _groups_text(groups: Sequence[Group]) -> list[str]:
-    if not groups:
-        return []
-    lines = [f"{_key(group.name)} = {_list(group.queries)}" for group in groups]
-    return ["\n".join(["[groups]", *lines]) + "\n"]
-
-
-def _range_text(low: float | None, high: float | None) -> str | None:
-    if low is None and high is None:
-        return None
-    ends = (-math.inf if low is None else low, math.inf if high is None else high)
-    return f"[{', '.join(map(_number_text, ends))}]"
-
-
-def _number_text(number: float) -> str:
-    is_whole = math.isfinite(number) and number == int(number) and abs(number) < 1e15
-    return str(int(number)) if is_whole else repr(float(number))
+    lines = [f"{_key(group.name)} = {_toml(group.queries)}" for group in groups]
+    return ["\n".join(["[groups]", *lines]) + "\n"] if groups else []
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _string(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
 
 
-def _list(items: Iterable[str]) -> str:
-    return f"[{', '.join(map(_string, items))}]"
-
-
-def _string(text: str) -> str:
-    # TOML's basic strings are JSON's, but for the one control character that JSON allows.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+def _toml(value: Any) -> str:
+    """A value as TOML writes it in one line."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_toml(key)} = {_toml(own)}' for key, own in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, str):
+        # TOML's basic strings are JSON's, but for the one control character that JSON allows.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return str(value).lower()
+    is_whole = math.isfinite(value) and value == int(value) and abs(value) < 1e15
+    return str(int(value)) if is_whole else repr(float(value))
 
 
 TRAIN = "pursuit train FILE --target LABEL --questions questions.toml"
@@ -581,12 +563,12 @@ class Questions:
 
     def check_results(self, labels: Sequence[str] | None) -> None:
         """Raise ValueError for what is said of a result that is none of the labels; None: a number is predicted."""
-        for advice in self.presentation.results:
+        for label in self.presentation.results:
             if labels is None:
                 raise ValueError(f"{self.where}: [results] is for labels, and a number is predicted: leave it out.")
-            if advice.label not in labels:
-                hint = did_you_mean(advice.label, labels, f"Labels are {listed(labels)}.")
-                raise ValueError(f"{self.where}: there is no label '{advice.label}' that could be a result. {hint}")
+            if label not in labels:
+                hint = did_you_mean(label, labels, f"Labels are {listed(labels)}.")
+                raise ValueError(f"{self.where}: there is no label '{label}' that could be a result. {hint}")
 
     def check_languages(self, query_set: QuerySet, labels: Sequence[str] | None) -> None:
         """Raise ValueError for a translation of what is neither asked nor answered nor said."""
@@ -594,8 +576,8 @@ class Questions:
             text for query in query_set.queries for text in (query.text, query.help, query.unit, *query.offered) if text
         ]
         known = {*asked, *(labels or ()), *self.presentation.texts}
-        for code, pairs in self.presentation.languages:
-            for text, _ in pairs:
+        for code, words in self.presentation.languages.items():
+            for text in words:
                 if text not in known:
                     hint = did_you_mean(text, known, "Write it as it is asked, answered or said.")
                     raise ValueError(

@@ -1,9 +1,14 @@
-"""Files and folders here and on other machines: object storage and distributed file systems, through pyarrow.
+"""Files and folders here and on other machines: object storage and distributed file systems, through pyarrow; and the
+rows of a database, which are read as a CSV file is.
 
 A `RemotePath` has those of pathlib's functions that reading and writing rows takes, so that whoever reads and writes
-need not know where. On object storage a file appears at once and whole, or not at all.
+need not know where. On object storage a file appears at once and whole, or not at all. A database is named by its
+address, as SQLAlchemy has it, with the query after a #, as in `sqlite:///repairs.db#SELECT * FROM repairs`; on the
+command line --query is the query.
 """
 
+import csv
+import hashlib
 import io
 import os
 import re
@@ -14,13 +19,16 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from pursuit import files
 from pursuit.files import whole_file, write_whole
-from pursuit.tables.converted import QueryResult, is_database
+from pursuit.tables.converted import cell_text
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 T = TypeVar("T")
 
@@ -35,6 +43,26 @@ WORDY = (r".*(?=AWS Error)", r".*with a last message of ", r"\s*\(Request ID: \w
 """What storages say before and after what is wrong."""
 IN_PLACE = ("hdfs", "local")
 """File systems whose files can be seen while they are written."""
+
+
+DATABASE = re.compile(r"(?:sqlite|postgres|postgresql|mysql|mariadb|oracle|mssql|duckdb)(?:\+\w+)?://")
+DRIVERS = {"postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
+"""What reads databases whose address names no driver."""
+EXAMPLE = "--query 'SELECT * FROM {}'"
+
+
+def is_database(source: Any) -> bool:
+    """Whether a text is the address of a database."""
+    return isinstance(source, str) and DATABASE.match(source) is not None
+
+
+def with_query(source: Any, query: str | None) -> Any:
+    """The source with the query that is to be read; raises ValueError where it cannot have one."""
+    if query is None:
+        return source
+    if not is_database(source) or "#" in source:
+        raise ValueError("--query is for the address of a database, as in sqlite:///repairs.db: leave it out.")
+    return f"{source}#{query}"
 
 
 class CannotReach(OSError):
@@ -226,21 +254,22 @@ class RemotePath:
 
 @dataclass(frozen=True)
 class SqlTable(RemotePath):
-    """What a query finds in a database, as a CSV file."""
-
-    result: QueryResult = field(kw_only=True, repr=False)
+    """What a query finds in a database, as a CSV file: its path is the query."""
 
     @classmethod
     def of(cls, source: str) -> "SqlTable":
-        result = QueryResult.of(source)
-        return cls(result.query, result.address, result=result)
+        address, _, query = source.partition("#")
+        return cls(query.strip(), address)
 
     def __str__(self) -> str:
-        return self.result.shown
+        """The address without a password."""
+        from sqlalchemy.engine import make_url
+
+        return make_url(self.uri).render_as_string(hide_password=True).replace(":***@", "@")
 
     @property
     def name(self) -> str:
-        return self.result.name
+        return PurePosixPath(str(self).partition("?")[0]).name or "database"
 
     @property
     def suffix(self) -> str:
@@ -256,10 +285,63 @@ class SqlTable(RemotePath):
         return True
 
     def version(self) -> str:
-        return self.result.version()
+        return hashlib.sha256(self._content).hexdigest()
 
     def read_bytes(self) -> bytes:
-        return self.result.content
+        return self._content
+
+    @cached_property
+    def _content(self) -> bytes:
+        """The rows, with a header line, in UTF-8."""
+        with self._explained(), self._engine().connect() as connection:
+            from sqlalchemy import inspect, text
+
+            if not self.path:
+                tables = inspect(connection).get_table_names()
+                raise ValueError(
+                    f"Which rows of {self}? Say so with {EXAMPLE.format(tables[0] if tables else 'TABLE')}. "
+                    f"Its tables are: {', '.join(tables[:20]) or 'none'}."
+                )
+            result = connection.execute(text(self.path))
+            if not result.returns_rows:
+                raise ValueError(f"The query selects no rows. Write one that does: {EXAMPLE.format('TABLE')}.")
+            file = io.StringIO(newline="")
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(result.keys())
+            writer.writerows([cell_text(value) for value in row] for row in result)
+        return file.getvalue().encode()  # nothing is committed: the connection is closed before
+
+    def _engine(self) -> "Engine":
+        from sqlalchemy import create_engine
+        from sqlalchemy.engine import make_url
+
+        url = make_url(self.uri)
+        url = url.set(drivername=DRIVERS.get(url.drivername, url.drivername))
+        if url.get_backend_name() == "sqlite" and url.database:
+            # Opened as it is: a name that is wrong must not make a new, empty database.
+            url = url.set(database=f"file:{url.database}", query={**url.query, "mode": "ro", "uri": "true"})
+        return create_engine(url)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            from sqlalchemy.exc import SQLAlchemyError
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(
+                "Databases are read by SQLAlchemy, which is not installed: pip install 'pursuit[sql]'"
+            ) from None
+        try:
+            yield
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                f"{self} needs a package that is not installed ({error.name}): pip install it first; for "
+                "PostgreSQL, pip install 'pursuit[postgres]'."
+            ) from None
+        except SQLAlchemyError as error:
+            reason = (str(getattr(error, "orig", None) or error).strip().splitlines() or [type(error).__name__])[0]
+            raise ValueError(
+                f"{self} cannot be read ({reason.rstrip('.')}): check its address and the query."
+            ) from None
 
 
 AnyPath = Path | RemotePath

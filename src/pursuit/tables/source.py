@@ -20,10 +20,18 @@ from pursuit.queries import NotAQuestion
 from pursuit.queries.column import listed
 from pursuit.tables import arrow
 from pursuit.tables.arrow import Piece, existing_column
-from pursuit.tables.converted import with_query
 from pursuit.tables.csv import ENDINGS as CSV_ENDINGS
 from pursuit.tables.csv import CsvOptions, CsvTable, read_csv
-from pursuit.tables.filesystem import AnyPath, display_name, files_below, find_path, for_each, is_remote, local
+from pursuit.tables.filesystem import (
+    AnyPath,
+    display_name,
+    files_below,
+    find_path,
+    for_each,
+    is_remote,
+    local,
+    with_query,
+)
 from pursuit.tables.labels import same_labels, split_target, target_values, with_same
 from pursuit.tables.splitting import Division, group_numbers, time_numbers, uniform_hash
 

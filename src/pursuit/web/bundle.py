@@ -6,14 +6,12 @@ the same name to something at their top."""
 import posixpath
 import re
 from collections.abc import Iterable
-from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pursuit.estimators import PursuitEstimator
-    from pursuit.queries.presentation import Presentation
 
 IMPORT = re.compile(r'^import [^;]*? from "([^"]+)";\n', flags=re.M)
 EXPORT = re.compile(r"^export (?=(?:async |const |let |function |class ))", flags=re.M)
@@ -71,13 +69,6 @@ def small_style(text: str) -> str:
     """A style sheet without comments, empty lines and indentation."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     return "".join(f"{line.strip()}\n" for line in text.splitlines() if line.strip())
-
-
-def presented(presentation: "Presentation") -> dict[str, Any]:
-    """How an interview is presented, as JSON values for its page."""
-    values = asdict(presentation)
-    spoken = {code: dict(pairs) for code, pairs in presentation.languages}
-    return {**values, "results": {one.pop("label"): one for one in values["results"]}, "languages": spoken}
 
 
 def load_by_title(folders: Iterable[str | Path], first: str) -> "dict[str, PursuitEstimator]":

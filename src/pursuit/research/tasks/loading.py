@@ -16,8 +16,8 @@ from pursuit.registry import find, known
 from pursuit.research.tasks import tables
 from pursuit.research.tasks.recipe import Recipe
 from pursuit.research.tasks.task import Task, TaskInfo
-from pursuit.tables.converted import is_database, with_query
 from pursuit.tables.csv import ENDINGS
+from pursuit.tables.filesystem import is_database, with_query
 from pursuit.tables.source import find_csv_file
 from pursuit.tables.streaming import ParquetRows
 

@@ -26,9 +26,8 @@ from pursuit.queries.guessing import (
 )
 from pursuit.research.tasks.task import Task
 from pursuit.tables.arrow import existing_column
-from pursuit.tables.converted import is_database
 from pursuit.tables.csv import CsvOptions, CsvTable, read_csv
-from pursuit.tables.filesystem import find_path, local
+from pursuit.tables.filesystem import find_path, is_database, local
 from pursuit.tables.labels import (
     leaks,
     refuse_amounts,

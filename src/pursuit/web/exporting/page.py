@@ -20,7 +20,7 @@ from pursuit.queries import Questions
 from pursuit.report.facts import count
 from pursuit.report.measured import Measured, kept
 from pursuit.version import __version__
-from pursuit.web.bundle import LANGUAGES, bundle, part, presented, small_script, small_style, title_of
+from pursuit.web.bundle import LANGUAGES, bundle, part, small_script, small_style, title_of
 from pursuit.web.exporting.description import describe_model
 from pursuit.web.exporting.weights import Tensors, compressed, exportable, suitable_widths
 
@@ -81,7 +81,7 @@ def export(
         "title": title or title_of(estimator),
         "language": language,
         "tensors": [packed.to_dict() for packed in tensors.packed],
-        "interview": presented(Questions.presented(estimator.notes_)),
+        "interview": asdict(Questions.presented(estimator.notes_)),
         "experience": None if measured is None else asdict(measured.experience),
         "expects_reports": bool(getattr(estimator, "has_initially_known_", False)),
     }

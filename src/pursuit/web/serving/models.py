@@ -31,7 +31,7 @@ from pursuit.sessions.experience import Experience
 from pursuit.sessions.joint import FurtherTarget
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import question_of
-from pursuit.web.bundle import load_by_title, presented, title_of
+from pursuit.web.bundle import load_by_title, title_of
 from pursuit.web.serving import schemas
 from pursuit.web.serving.problems import NotFound
 
@@ -74,12 +74,8 @@ class ServedModel:
 
     @cached_property
     def presentation(self) -> Presentation:
-        return Questions.presented(self.estimator.notes_)
-
-    @property
-    def interview(self) -> schemas.Interview:
         """How its interview is presented."""
-        return schemas.Interview(**presented(self.presentation))
+        return Questions.presented(self.estimator.notes_)
 
     @cached_property
     def title(self) -> str:

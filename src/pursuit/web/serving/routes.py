@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, File, Form, Path, Query, Request, Upload
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
 from pursuit.queries.own_words import MOST_CHARACTERS, Suggestion
+from pursuit.queries.presentation import Presentation
 from pursuit.sessions.why import Why
 from pursuit.web.serving import schemas
 from pursuit.web.serving.auth import Browser
@@ -126,9 +127,9 @@ def list_questions(model: Model) -> schemas.Questions:
 
 
 @of_models.get("/{model_id}/interview", summary="How the interview is presented", responses=NOT_FOUND)
-def show_interview(model: Model) -> schemas.Interview:
+def show_interview(model: Model) -> Presentation:
     """Title, introduction, consent, contact, colour, logo, and what to say and do for each result."""
-    return model.interview
+    return model.presentation
 
 
 @of_models.get(

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
+from pursuit.queries import Doubt
 from pursuit.sessions.state import Question, State
 from pursuit.sessions.why import Why
 
@@ -85,29 +86,6 @@ class ModelDetails(ModelSummary):
 
 class Questions(Reply):
     questions: list[Question]
-
-
-class Advice(Reply):
-    """What to say and do where a label is the result."""
-
-    text: str
-    link: str
-    link_text: str
-
-
-class Interview(Reply):
-    """How the interview with a model is presented; what is empty is the page's own."""
-
-    title: str
-    introduction: str
-    consent: str
-    contact: str
-    colour: str
-    logo: str
-    """A picture as a data URI."""
-    results: dict[str, Advice]
-    languages: dict[str, dict[str, str]]
-    """By code of language: texts of the interview, and what they are in it."""
 
 
 class Sample(Reply):
@@ -279,14 +257,6 @@ class Accuracy(Reply):
     interval: tuple[float, float] | None
     """The 95 % interval of the accuracy."""
     points: list[DayOfAccuracy]
-
-
-class Doubt(Reply):
-    query: str
-    text: str
-    answer: str
-    usual: str
-    suggestions: list[str]
 
 
 class Problem(Reply):

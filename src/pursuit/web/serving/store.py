@@ -252,15 +252,11 @@ class Store:
                 if is_last:
                     raise
                 time.sleep(SECONDS_BETWEEN)
-        if version < SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
+            which, remedy = ("an older", "") if version < SCHEMA_VERSION else ("a newer", "update pursuit, or ")
             raise ValueError(
-                f"The database {self.place} was written by an older version of pursuit (schema {version}; this one "
-                f"reads {SCHEMA_VERSION}): give another --database."
-            )
-        if version > SCHEMA_VERSION:
-            raise ValueError(
-                f"The database {self.place} was written by a newer version of pursuit (schema {version}; this one "
-                f"reads {SCHEMA_VERSION}). Update pursuit, or give another --database."
+                f"The database {self.place} was written by {which} version of pursuit (schema {version}; this one "
+                f"reads {SCHEMA_VERSION}): {remedy}give another --database."
             )
 
     def _version(self) -> int:

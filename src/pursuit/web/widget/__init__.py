@@ -21,7 +21,7 @@ from pursuit.queries import DoubtfulAnswer, Questions
 from pursuit.report.measured import kept
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import question_of
-from pursuit.web.bundle import LANGUAGES, bundle, part, presented, small_style, title_of
+from pursuit.web.bundle import LANGUAGES, bundle, part, small_style, title_of
 
 FRAME = """<!doctype html><html lang="{language}"><head><meta charset="utf-8"><title>pursuit</title>
 <style>{style}</style></head><body><header id="head"></header><main id="main"></main>
@@ -64,7 +64,7 @@ class Interview(anywidget.AnyWidget):
         self.on_msg(lambda _, content, __: self.send(self.answer(content)))
 
     def _page(self, title: str, language: str | None) -> str:
-        presentation = presented(Questions.presented(self._estimator.notes_))
+        presentation = asdict(Questions.presented(self._estimator.notes_))
         number = target_of(self._estimator.model_) is not None
         own = ["subtitle_number"] if number else ["subtitle", {"n": len(self._estimator.model_.classes)}]
         values = {
