@@ -127,14 +127,27 @@ def test_yes_and_no_may_be_given_in_several_ways(answer: Any, x: float) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "number"),
-    [("80,5", 80.5), (" -0,25 kg ", -0.25), (",5", 0.5), ("1234,5", 1234.5), ("1,2345", 1.2345), ("80.5", 80.5)],
+    [
+        ("80,5", 80.5),
+        (" -0,25 kg ", -0.25),
+        ("kg 7", 7),
+        (",5", 0.5),
+        ("0,250", 0.25),
+        ("1234,5", 1234.5),
+        ("1,2345", 1.2345),
+        ("80.5", 80.5),
+        ("1.200,5", 1200.5),
+        ("-1,200.5", -1200.5),
+        ("1.234.567", 1234567),
+        ("1,234,567.25", 1234567.25),
+    ],
 )
-def test_a_person_may_write_a_decimal_comma(answer: str, number: float) -> None:
+def test_a_person_may_write_a_decimal_comma_and_thousands(answer: str, number: float) -> None:
     assert Number("a", "How much?", unit="kg").parse(answer) == number
 
 
 @pytest.mark.parametrize(
-    "answer", ["many", "", None, math.nan, "inf", [1, 2], "1,200", "1,2,3", "1.200,5", True, 1e39, "1e39"]
+    "answer", ["many", "", None, math.nan, "inf", [1, 2], "1,200", "1,2,3", "1.20,5", "1,200,5", "0.200,5", True, 1e39, "1e39"]
 )
 def test_an_answer_that_is_not_a_number_is_refused(answer: Any) -> None:
     x = torch.zeros(1)

@@ -294,6 +294,11 @@ def test_columns_that_say_nothing_are_not_asked_for() -> None:
     assert asked(frame.drop(columns="name"), ask_all=True) == (frame.columns.drop("name").tolist(), [])
 
 
+def test_one_value_beside_fewer_empty_cells_is_not_called_the_same_in_every_row() -> None:
+    frame = pd.DataFrame({"a": ["home"] * 7 + [None] * 3, "b": [5.0] * 6 + [np.nan] * 4, "c": [*"xy"] * 5})
+    assert asked(frame)[1] == ["Not asked for: 'a', 'b' (the same wherever it has a value)."]
+
+
 def test_an_array_is_numbered_as_a_table_is() -> None:
     array = np.column_stack([np.arange(30.0), np.zeros(30), np.random.default_rng(0).normal(size=30)])
     names, said = asked(array)

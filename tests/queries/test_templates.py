@@ -8,7 +8,7 @@ import pytest
 from pursuit.queries import ColumnQueries
 from pursuit.queries.guessing import language_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*asked for|Cells of:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*asked for|Cells of|Empty cells:UserWarning")
 FRAME = {
     "Größe": [i * 1.5 for i in range(20)],
     "Farbe": [*"abcd"] * 5,
@@ -17,6 +17,8 @@ FRAME = {
     "gekauft am": [f"{1 + i:02}.03.2024" for i in range(20)],
     "geboren": [f"{1 + i:02}.03.1984" for i in range(20)],
     "Schon da?": ["ja", "nein"] * 10,
+    "Schufa": ["x", None] * 10,
+    "Zustand": ["neu", None] * 10,
 }
 
 
@@ -31,6 +33,11 @@ def test_questions_are_german() -> None:
     assert queries["geboren"].text == "geboren: wie viele Jahre alt?"
     assert queries["geboren"].unit == "Jahre"
     assert queries["Schon da?"].text == "Schon da?"
+    assert queries["Schufa"].text == "Schufa?"
+    assert queries["Schufa"].choices == ("nein", "ja")
+    assert queries["Zustand"].text == "Zustand: neu?"
+    assert queries["Zustand"].choices == ("nein", "ja")
+    assert queries["Zustand"].values == ("no", "neu")
 
 
 def test_days_of_the_week_and_words() -> None:

@@ -152,6 +152,40 @@ def test_decimal_commas_are_guessed_and_said(tmp_path: Path) -> None:
     assert table_of(tmp_path / "t.csv", text, decimal=".").frame["a"].tolist() == ["1,5", "-2,25", ",5"]
 
 
+@pytest.mark.parametrize("separator", [";", ",", "\t"])
+def test_points_between_thousands_beside_decimal_commas(tmp_path: Path, separator: str) -> None:
+    rows = [
+        ["price", "income", "weight", "code"],
+        ["€ 1.234,50", "55.000", "1.234", "12"],
+        ["€ 12,00", "950", "2.5", "4711"],
+        ["€ 0,99", "1.250.000", "3.125", "7"],
+    ]
+    text = "\n".join(separator.join(f'"{cell}"' for cell in row) for row in rows)
+    table = table_of(tmp_path / "t.csv", f"{text}\n")
+    assert table.frame["price"].tolist() == [1234.5, 12, 0.99]
+    assert table.frame["income"].tolist() == [55000, 950, 1250000]
+    assert table.frame["weight"].tolist() == [1.234, 2.5, 3.125]
+    assert table.frame["code"].tolist() == [12, 4711, 7]
+    if separator == ",":
+        assert "1.234 is read as 1234, as in income. If that is wrong, add --decimal ." in table.remarks
+
+
+@pytest.mark.parametrize("separator", [";", ","])
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [
+        (["€ 1.234", "€ 950", "€ 12.500"], [1234, 950, 12500]),
+        (["1.234 EUR", "n/a", "0 EUR"], [1234, float("nan"), 0]),
+        (["12.125 €", "1200 €", "7 €"], [12.125, 1200, 7]),  # nobody writes 1200 beside 12.125 for thousands
+        (["$ 1.25", "$ 2.375", "$ 3"], [1.25, 2.375, 3]),
+    ],
+)
+def test_money_has_no_three_decimals(tmp_path: Path, separator: str, texts: list[str], numbers: list[float]) -> None:
+    lines = "".join(f"{text}{separator}{i}\n" for i, text in enumerate(texts))
+    table = table_of(tmp_path / "t.csv", f"price{separator}b\n{lines}")
+    np.testing.assert_array_equal(table.frame["price"], numbers)
+
+
 def test_a_word_among_decimal_commas_stays(tmp_path: Path) -> None:
     text = "a;b\n" + "".join(f"{i},5;x\n" for i in range(20)) + "?;x\n"
     assert table_of(tmp_path / "t.csv", text).frame["a"].tolist() == [*(f"{i}.5" for i in range(20)), "?"]

@@ -320,8 +320,11 @@ class Number(Query):
     def read(self, answer: Any) -> float:
         """The number in an answer; raises ValueError if there is none."""
         try:
-            # A person may write the unit, too.
-            number = float(_with_point(answer.strip().removesuffix(self.unit)) if isinstance(answer, str) else answer)
+            if isinstance(answer, str):  # a person may write the unit, too
+                answer = answer.strip()
+                number = float(_with_point(answer.removeprefix(self.unit).removesuffix(self.unit)))
+            else:
+                number = float(answer)
         except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not abs(number) <= LARGEST_ANSWER or isinstance(answer, bool):
@@ -440,8 +443,14 @@ def format_number(number: float, digits: int = 6) -> str:
 
 
 def _with_point(text: str) -> str:
-    """A number as text, with a point for a decimal comma: 80,5 but not 1,200, which may be a thousand."""
-    is_decimal = re.fullmatch(r"[+-]?\d*,\d+", text.strip()) and not re.fullmatch(r"[+-]?\d{1,3},\d{3}", text.strip())
+    """A number as text, with a point for a decimal comma and without separators of thousands: 80,5 and 1.200,5, but not
+    1,200, which may be a thousand."""
+    text = text.strip()
+    for thousands, point in (".,", ",."):
+        groups = rf"[+-]?[1-9]\d{{0,2}}(\{thousands}\d{{3}})+"
+        if re.fullmatch(rf"{groups}\{point}\d+", text) or (text.count(thousands) > 1 and re.fullmatch(groups, text)):
+            text = text.replace(thousands, "")
+    is_decimal = re.fullmatch(r"[+-]?\d*,\d+", text) and not re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", text)
     return text.replace(",", ".") if is_decimal else text
 
 

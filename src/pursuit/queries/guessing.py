@@ -234,6 +234,7 @@ LEAST_TICKED = 2
 """A value beside empty cells that is not a tick mark makes a yes/no question where at least as many rows have it."""
 
 EMPTY, CONSTANT, NUMBERING, UNIQUE = "empty", "the same in every row", "numbers the rows", "different in every row"
+CONSTANT_OR_EMPTY = "the same wherever it has a value"
 ID_NAME = re.compile(
     r"(^|[\W_])(id|uuid|guid|index|idx|key|nr|no)$|[a-z](Id|ID|Nr|No)$|^(Id|ID|Nr|No|Index|Key)$", re.ASCII
 )
@@ -377,7 +378,8 @@ def guess_queries(
             if reason == CONSTANT and query is not None and missing_informs and _lacks_values(query, series):
                 reason = ""
             if reason and not ask_all:
-                unasked[name] = reason
+                is_gappy = reason == CONSTANT and query is not None and is_missing(query, series).any()
+                unasked[name] = CONSTANT_OR_EMPTY if is_gappy else reason
             if query is not None and (ask_all or reason in ("", NUMBERING, UNIQUE)):
                 queries[name] = query
         except NotAQuestion as problem:
@@ -634,8 +636,9 @@ def in_language(query: Choice | Number, language: str) -> Choice | Number:
             query = replace(query, text=wording(query.source, german.format(part)))
     if query.unit == "years":
         query = replace(query, unit="Jahre")
-    if isinstance(query, Choice) and query.choices == ("no", "yes") and query.values == (0, 1):
-        return replace(query, choices=("nein", "ja"))
+    if isinstance(query, Choice) and query.choices == ("no", "yes"):
+        if query.values == (0, 1) or query.empty_means is not None:
+            return replace(query, choices=("nein", "ja"))
     if isinstance(query, Choice) and set(query.choices) <= set(WEEKDAYS) and query.choices == query.values:
         return replace(query, choices=tuple(GERMAN_DAYS[WEEKDAYS.index(day)] for day in query.choices))
     return query

@@ -270,6 +270,8 @@ PLAIN = NUMBER_LIKE.replace(".,", ".")
 COMMA_NUMBER = r"[+-]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+(?=$|[,eE])|(?=,))(?:,\d+)?(?:[eE][+-]?\d+)?"
 """12,5 and 12, and 1.234,5 and 1.234, which is a whole number then."""
 POINT_NUMBER = r"[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+(?=$|[.eE])|(?=\.))(?:\.\d+)?(?:[eE][+-]?\d+)?"
+GROUPED_BY_POINTS = r"[+-]?(?:0|[1-9]\d{0,2}(?:\.\d{3})*)"
+"""0, 950, 1.234 and 1.234.567, but not 1234."""
 THOUSANDS = r"[+-]?\d{1,3}(?:,\d{3})+"
 """What 1,234 may be, if commas are not decimal."""
 
@@ -349,15 +351,21 @@ def read_csv(
     remarks = [text.remark] if text.remark else []
     if layout.has_title:
         remarks.append(f"What stands above the header line, which is line {layout.n_skipped + 1}, is left out.")
-    with_commas = _decimal_comma_columns(frame, layout.separator) if options.decimal is None else []
-    if with_commas or options.decimal == ",":
+    with_commas, grouped = [], []
+    if options.decimal is None:
+        with_commas, grouped = _decimal_comma_columns(frame, layout.separator), _grouped_money(frame)
+    if with_commas or grouped or options.decimal == ",":
         written, are_sure = _parse(text, layout, options, dtype=str), options.decimal == ","
-        # Between commas, only some columns have decimal commas: those of money, as a rule.
-        names = with_commas if layout.separator == "," and with_commas else list(written.columns)
-        numbers = {name: with_points(written[name], are_sure) for name in names if name not in texts}
-        frame = frame.assign(**numbers) if names is with_commas else written.assign(**numbers)
+        names = list(written.columns)
+        if options.decimal is None and (layout.separator == "," or not with_commas):
+            # Between commas, only some columns have decimal commas: those of money, as a rule.
+            grouped = [name for name in names if groups_thousands(written[name])] if with_commas else grouped
+            names = [*with_commas, *grouped]
+        frame = frame.assign(**{name: with_points(written[name], are_sure) for name in names if name not in texts})
     if with_commas:
         remarks.append(f"12,5 is read as 12.5, as in {listed(with_commas)}. If that is wrong, add --decimal .")
+    if grouped:
+        remarks.append(f"1.234 is read as 1234, as in {listed(grouped)}. If that is wrong, add --decimal .")
     commas_group = options.decimal == "." or (layout.separator == "," and options.decimal is None)
     if rewritten := {} if with_commas and layout.separator != "," else _plainly_written(frame, texts, commas_group):
         frame = frame.assign(**rewritten)
@@ -561,6 +569,22 @@ def _decimal_comma_columns(frame: pd.DataFrame, separator: str) -> list[str]:
         and has_decimal_comma(frame[name], separator == ";")
         and (separator != "," or _is_surely_comma(frame[name]))
     ]
+
+
+def _grouped_money(frame: pd.DataFrame) -> list[str]:
+    """The columns of money with points between thousands, since money does not have three decimals."""
+    texts = [name for name in frame.columns if pd.api.types.is_string_dtype(frame[name])]
+    money = [name for name in texts if frame[name].str.contains(CURRENCY, na=False).any()]
+    return [name for name in money if groups_thousands(frame[name], r"\.")]
+
+
+def groups_thousands(texts: pd.Series, evidence: str = r"\..*(?:\.|0$)") -> bool:
+    """Whether nearly all texts of a column are numbers with points between thousands, of which some has the evidence: by
+    default a second point, or a zero in the end, which programs do not write behind decimal points."""
+    values = without_unit(texts.dropna().drop_duplicates())
+    numbers = values[values.str.fullmatch(NUMBER_LIKE)]
+    is_grouped = numbers.str.fullmatch(GROUPED_BY_POINTS).all() and numbers.str.contains(evidence).any()
+    return bool(is_grouped and len(numbers) >= NEARLY_ALL * len(values))
 
 
 def _is_surely_comma(column: pd.Series) -> bool:

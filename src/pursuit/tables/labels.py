@@ -238,6 +238,8 @@ MOST_FREQUENT = 0.9
 """Where one label has more of the rows than this, hardly anything is given away."""
 FEW = 5
 """A value with fewer rows than this says nothing."""
+HARDLY = 1e-6
+"""Chance of values that only rows of one label have, below which that is no chance."""
 
 
 def leaks(X: pd.DataFrame, y: np.ndarray, regress: bool = False) -> list[str]:
@@ -267,8 +269,10 @@ def leaking_columns(X: pd.DataFrame, y: np.ndarray, regress: bool = False) -> li
 
 
 def _gives_away(column: pd.Series, labels: np.ndarray) -> bool:
-    """Whether labels (N,) follow from a column, wherever it has a value."""
+    """Whether labels (N,) follow from a column, wherever it has a value, or from its having one."""
     present = column.notna().to_numpy()
+    if _is_filled_for_one_label(present, labels, column.nunique()):
+        return True
     if present.sum() < max(LEAST_ROWS, len(labels) / 2):
         return False
     column, labels = column[present], labels[present]
@@ -284,6 +288,20 @@ def _gives_away(column: pd.Series, labels: np.ndarray) -> bool:
     np.add.at(table, (values, labels), 1)
     is_frequent = table.sum(axis=1) >= FEW
     return bool(table.max(axis=1)[is_frequent].sum() >= LEAST_RIGHT * len(labels))
+
+
+def _is_filled_for_one_label(present: np.ndarray, labels: np.ndarray, n_values: int) -> bool:
+    """Whether a column has values (`present`, of N rows) for rows of one label alone, as the reason of a refusal has. One
+    value beside empty cells is a tick: it gives the label away where all labels follow from it."""
+    n_present = present.sum()
+    if not FEW <= n_present <= len(present) - FEW:
+        return False
+    of_present = np.bincount(labels[present], minlength=labels.max() + 1)
+    of_others = np.bincount(labels[~present])
+    if of_present.max() + of_others.max() >= LEAST_RIGHT * len(labels):
+        return True
+    is_one = of_present.max() == n_present
+    return bool(n_values > 1 and is_one and (labels == of_present.argmax()).mean() ** n_present < HARDLY)
 
 
 def _follows(column: pd.Series, numbers: np.ndarray) -> bool:

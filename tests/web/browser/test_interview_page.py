@@ -189,6 +189,42 @@ def test_numbers_lists_and_dates(visit: Visits, address: str) -> None:
     own.assert_well(address)
 
 
+@pytest.mark.parametrize(
+    ("locale", "written", "meant"),
+    [
+        ("de-DE", "1.234,5", "1234,5 °C"),
+        ("de-DE", "12.345", "12345 °C"),
+        ("de-DE", "1,234.5 °C", "1234,5 °C"),
+        ("de-DE", "38,125", "38,125 °C"),
+        ("en-GB", "1,234.5", "1234.5 °C"),
+        ("en-GB", "12,345", "12345 °C"),
+        ("en-GB", "1.234,5", "1234.5 °C"),
+        ("en-GB", "38.125", "38.125 °C"),
+        ("en-GB", "0,250", "0.25 °C"),
+    ],
+)
+def test_numbers_have_thousands_as_people_write_them(
+    visit: Visits, address: str, locale: str, written: str, meant: str
+) -> None:
+    own = visit(locale=locale).open(f"{address}/m/fever")
+    own.page.fill("[data-number]", written)
+    own.press("Enter")
+    if own.page.locator(".doubt").count():
+        own.step(lambda: own.page.locator(".doubt button").nth(-2).click())  # the number as it was typed
+    assert own.page.locator(".chip").inner_text().strip() == meant
+    own.assert_well(address)
+
+
+def test_nothing_is_believed_before_the_first_answer(visit: Visits, address: str) -> None:
+    own = visit().open(f"{address}/m/animals")
+    assert own.page.locator("#belief").count() == 0
+    own.press("0")  # "I don't know" tells nothing
+    assert own.page.locator("#belief").count() == 0
+    own.press("1")
+    assert own.page.locator("#belief").count() == 1
+    own.assert_well(address)
+
+
 def test_a_number_is_predicted_with_its_range(visit: Visits, address: str) -> None:
     own = visit().open(f"{address}/m/pulse")
     for _ in range(8):

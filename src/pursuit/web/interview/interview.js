@@ -182,9 +182,10 @@ export class Interview {
       return;
     }
     const isWelcome = this.view.kind === "welcome", contact = this.places.presentation?.contact;
-    this.main.className = isWelcome ? "wide" : this.state.answers.length > MOST_BESIDE ? "interview long" : "interview";
+    const isBelieved = this.state.done || this.state.answers.some(({ value }) => value !== null); // not only how frequent labels are
+    this.main.className = isWelcome ? "wide" : isBelieved && this.state.answers.length > MOST_BESIDE ? "interview long" : "interview";
     this.main.replaceChildren(...[notice, this.section(),
-      !isWelcome && h("div", { class: "side" }, beliefSection(this.state), answersSection(this.state, this.acts, Boolean(this.view.why))),
-      h("p", { class: "footnote" }, contact && `${say("contact", { contact })} `, this.places.footnote())].filter(Boolean));
+      !isWelcome && h("div", { class: "side" }, isBelieved && beliefSection(this.state), answersSection(this.state, this.acts, Boolean(this.view.why))),
+      h("p", { class: "footnote" }, contact && `${say("contact", { contact })} · `, this.places.footnote())].filter(Boolean));
   }
 }

@@ -2,17 +2,25 @@
 
 import { h, keyHint } from "./dom.js";
 import { numberAnswer } from "./answers.js";
-import { daysOf, fixed, isoDate, own, say, spokenLanguage } from "./words.js";
+import { daysOf, fixed, isoDate, own, say } from "./words.js";
 
 const LARGEST_ANSWER = 1e38; // numbers beyond it do not fit the precision that models compute in
 
-/** A number as people write it: with a decimal comma, and perhaps the unit; NaN if it is none. */
+const GROUPED = { ",": /^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$/, ".": /^[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d+)?$/ };
+
+/** A number as people write it: perhaps with a decimal comma, thousands and the unit; NaN if it is none. 1.234 is a thousand
+    where decimals stand behind a comma, and 1,234 where they stand behind a point. */
 export function parseNumber(question, text) {
   let written = text.trim();
-  if (question.unit && written.endsWith(own(question.unit))) written = written.slice(0, -own(question.unit).length).trim();
-  else if (question.unit && written.endsWith(question.unit)) written = written.slice(0, -question.unit.length).trim();
-  const isThousands = spokenLanguage() === "en" && /^[+-]?\d{1,3},\d{3}$/.test(written);
-  if (/^[+-]?\d*,\d+$/.test(written) && !isThousands) written = written.replace(",", ".");
+  for (const unit of [own(question.unit), question.unit].filter(Boolean)) {
+    if (written.endsWith(unit)) written = written.slice(0, -unit.length).trim();
+    if (written.startsWith(unit)) written = written.slice(unit.length).trim();
+  }
+  const thousands = fixed(0.5, 1).includes(",") ? "." : ",";
+  for (const [group, pattern] of Object.entries(GROUPED)) {
+    if (pattern.test(written) && (group === thousands || /[.,].*[.,]/.test(written))) return Number(written.replaceAll(group, "").replace(",", "."));
+  }
+  if (/^[+-]?\d*,\d+$/.test(written)) written = written.replace(",", ".");
   return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(written) ? Number(written) : NaN;
 }
 
