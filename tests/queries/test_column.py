@@ -147,7 +147,8 @@ def test_a_person_may_write_a_decimal_comma_and_thousands(answer: str, number: f
 
 
 @pytest.mark.parametrize(
-    "answer", ["many", "", None, math.nan, "inf", [1, 2], "1,200", "1,2,3", "1.20,5", "1,200,5", "0.200,5", True, 1e39, "1e39"]
+    "answer",
+    ["many", "", None, math.nan, "inf", [1, 2], "1,200", "1,2,3", "1.20,5", "1,2.5", "0.200,5", True, 1e39, "1e39"],
 )
 def test_an_answer_that_is_not_a_number_is_refused(answer: Any) -> None:
     x = torch.zeros(1)

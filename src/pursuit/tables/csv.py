@@ -579,7 +579,7 @@ def _grouped_money(frame: pd.DataFrame) -> list[str]:
 
 
 def groups_thousands(texts: pd.Series, evidence: str = r"\..*(?:\.|0$)") -> bool:
-    """Whether nearly all texts of a column are numbers with points between thousands, of which some has the evidence: by
+    """Whether nearly all texts of a column are numbers with points between thousands, and some has the evidence: by
     default a second point, or a zero in the end, which programs do not write behind decimal points."""
     values = without_unit(texts.dropna().drop_duplicates())
     numbers = values[values.str.fullmatch(NUMBER_LIKE)]
