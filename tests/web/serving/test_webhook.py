@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from program import wait_for
+from pursuit.web.serving import running as running_server
 from pursuit.web.serving import webhook
-from pursuit.web.serving.models import ServedModels
+from pursuit.web.serving.models import ServedModels, nothing
 from pursuit.web.serving.webhook import Webhook, signature
 from served import begin, move, running
 
@@ -107,6 +108,31 @@ def test_who_cannot_be_reached_is_given_up_and_nobody_waits(
         assert to_the_end(client)["state"]["result"]
         wait_for(lambda: "attempt 2" in caplog.text)
     assert "and is given up" in caplog.text
+
+
+def test_an_end_that_is_refused_holds_no_other_up(
+    models: ServedModels, receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Webhook.__init__, "__defaults__", ((3600.0,),))
+    receiver.replies = [400]
+    database = f"sqlite:///{tmp_path / 'sessions.sqlite'}"
+    with running(models, database, webhook=receiver.url, webhook_secret=SECRET) as client:
+        sessions = [to_the_end(client)["id"] for _ in range(2)]
+        wait_for(lambda: len(receiver.received) == 2)
+    assert [json.loads(body)["session"] for _, body in receiver.received] == sessions
+
+
+def test_the_server_logs_what_was_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in (("handlers", []), ("propagate", True)):
+        monkeypatch.setattr(webhook.logger, name, value)  # which are put back afterwards
+    monkeypatch.setattr(running_server, "load_models", lambda *_: ServedModels([]))
+    database = f"sqlite:///{tmp_path / 'sessions.sqlite'}"
+    server = running_server.Settings(("none",), database=database, webhook="http://127.0.0.1:9", webhook_secret=SECRET)
+    server.make_app(nothing, nothing)
+    webhook.logger.info("The end was sent.")
+    assert capsys.readouterr().err.endswith(" The end was sent.\n")
 
 
 @pytest.mark.parametrize("url", ["ftp://example.org", "example.org", "https://", "file:///etc/passwd"])

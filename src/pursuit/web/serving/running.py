@@ -231,7 +231,9 @@ class Settings(ServingOptions):
         store = Store(self.database or default_database(self.models))
         _log_seldom()
         if self.logs_requests:
-            _log_requests()
+            _log_lines("pursuit.requests")
+        if self.webhook is not None:
+            _log_lines("pursuit.webhook")
         secrets: dict[str, Any] = {"token": self.token, "operator_token": self.operator_token}
         secrets |= {"api_keys": self.api_keys, "webhook_secret": self.webhook_secret}
         app = make_app(models, store, self, routers=routers, **secrets, ends_process=True)
@@ -348,9 +350,9 @@ def _log_seldom() -> None:
             logger.addFilter(Seldom())
 
 
-def _log_requests() -> None:
-    """Write a line for every request to the standard error."""
-    logger = logging.getLogger("pursuit.requests")
+def _log_lines(name: str) -> None:
+    """Write all lines of a log, of requests or of what a webhook is sent, to the standard error."""
+    logger = logging.getLogger(name)
     if not logger.handlers:
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))

@@ -23,6 +23,7 @@ PAUSES = (1.0, 5.0, 30.0, 120.0, 600.0)
 PATIENCE = 10.0
 """Seconds that the other program has to answer."""
 MOST_WAITING = 10_000
+SECONDS_BETWEEN_LOOKS = 0.2
 logger = logging.getLogger("pursuit.webhook")
 
 
@@ -51,44 +52,47 @@ class Webhook:
             )
         self._url, self._secret, self._pauses = url, secret, pauses
         self._shown = f"{parts.scheme}://{parts.hostname}"
-        self._waiting: queue.Queue[tuple[str, bytes]] = queue.Queue(MOST_WAITING)
+        self._waiting: queue.PriorityQueue[tuple[float, int, str, bytes]] = queue.PriorityQueue()
+        """When each is due, the number of the attempt, whose end it is, and what to send."""
         self._opener = urllib.request.build_opener(_NoRedirect)
-        self._ends = threading.Event()
 
     def run(self, ends: threading.Event) -> None:
         """Send until the server ends; what waits then is not sent, which is logged."""
-        self._ends = ends
         while not ends.is_set():
             try:
-                name, body = self._waiting.get(timeout=0.2)
+                due, n, name, body = self._waiting.get(timeout=SECONDS_BETWEEN_LOOKS)
             except queue.Empty:
                 continue
-            self._send(name, body)
+            if due > time.monotonic():
+                self._waiting.put((due, n, name, body))
+                ends.wait(SECONDS_BETWEEN_LOOKS)
+            else:
+                self._send(n, name, body)
         if n_left := self._waiting.qsize():
             logger.error("%d interviews that ended were not sent to %s: the server ends.", n_left, self._shown)
 
     def note_end(self, session: schemas.Session) -> None:
         """Let an interview that ended be sent."""
         name, body = session.id[:SHOWN_OF_ID], json.dumps(content(session), ensure_ascii=False).encode()
-        try:
-            self._waiting.put_nowait((name, body))
-        except queue.Full:
+        if self._waiting.qsize() >= MOST_WAITING:
             logger.error("The end of %s… is not sent to %s: too many wait already.", name, self._shown)
+        else:
+            self._waiting.put((time.monotonic(), 1, name, body))
 
-    def _send(self, name: str, body: bytes) -> None:
-        for n, pause in enumerate((*self._pauses, None), start=1):
-            problem = self._attempt(body)
-            if problem is None:
-                logger.info("The end of %s… was sent to %s at attempt %d.", name, self._shown, n)
-                return
-            last = pause is None or self._ends.is_set()
-            logger.log(
-                logging.ERROR if last else logging.WARNING,
-                "The end of %s… could not be sent to %s at attempt %d (%s)%s.",
-                *(name, self._shown, n, problem, ", and is given up" if last else ""),
-            )
-            if last or self._ends.wait(pause):
-                return
+    def _send(self, n: int, name: str, body: bytes) -> None:
+        """The attempt of this number; one that fails is made again later, and others go on meanwhile."""
+        problem = self._attempt(body)
+        if problem is None:
+            logger.info("The end of %s… was sent to %s at attempt %d.", name, self._shown, n)
+            return
+        is_last = n > len(self._pauses)
+        logger.log(
+            logging.ERROR if is_last else logging.WARNING,
+            "The end of %s… could not be sent to %s at attempt %d (%s)%s.",
+            *(name, self._shown, n, problem, ", and is given up" if is_last else ""),
+        )
+        if not is_last:
+            self._waiting.put((time.monotonic() + self._pauses[n - 1], n + 1, name, body))
 
     def _attempt(self, body: bytes) -> str | None:
         """What went wrong, if anything."""
