@@ -1,6 +1,5 @@
-"""CIFAR-10 and CIFAR-100: both published versions, made small, and CIFAR-10 as it is where it is here."""
+"""CIFAR-10 and CIFAR-100: made small, and CIFAR-10 as it is where it is here."""
 
-import pickle
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -30,21 +29,11 @@ def made_parts(photos: Photos) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def write_binary(data: Path, photos: Photos) -> None:
-    folder = data / photos.name / photos.folders[0]
+    folder = data / photos.name / photos.folder
     folder.mkdir(parents=True)
     for part, (images, labels) in zip(photos.parts, made_parts(photos), strict=True):
         rows = np.hstack([labels.astype(np.uint8), images.reshape(N_PART, -1)])
         (folder / f"{part}.bin").write_bytes(rows.tobytes())
-
-
-def write_pickled(data: Path, photos: Photos) -> None:
-    folder = data / photos.name / photos.folders[1]
-    folder.mkdir(parents=True)
-    names = [b"labels"] if photos is CIFAR10 else [b"coarse_labels", b"fine_labels"]
-    for part, (images, labels) in zip(photos.parts, made_parts(photos), strict=True):
-        batch: dict[bytes, object] = {name: labels[:, i].tolist() for i, name in enumerate(names)}
-        batch[b"data"] = images.reshape(N_PART, -1)
-        (folder / part).write_bytes(pickle.dumps(batch, protocol=2))
 
 
 @pytest.fixture
@@ -54,12 +43,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("write", [write_binary, write_pickled])
 @pytest.mark.parametrize("photos", [CIFAR10, CIFAR100], ids=["cifar10", "cifar100"])
-def test_made_files_of_both_versions_are_read(
-    data: Path, photos: Photos, write: Callable[[Path, Photos], None]
-) -> None:
-    write(data, photos)
+def test_made_files_are_read(data: Path, photos: Photos) -> None:
+    write_binary(data, photos)
     task = cifar.load(photos)
     *train, (test_images, test_labels) = made_parts(photos)
     assert task.name == photos.name
@@ -94,14 +80,13 @@ def test_queries_are_49_overlapping_patches() -> None:
 
 
 @pytest.mark.parametrize(("photos", "n_files"), [(CIFAR10, 6), (CIFAR100, 2)], ids=["cifar10", "cifar100"])
-def test_files_come_from_one_archive_or_as_pickles(photos: Photos, n_files: int) -> None:
+def test_files_come_from_one_archive(photos: Photos, n_files: int) -> None:
     assert len(photos.files) == n_files
     assert len({file.archive for file in photos.files}) == 1
     for file in photos.files:
         assert file.archive is not None
         assert file.archive.url.endswith("-binary.tar.gz")
         assert file.path.endswith(".bin")
-        assert [not other.path.endswith(".bin") for other in file.alternatives] == [True]
     assert len(photos.classes) == len(set(photos.classes)) == (10 if n_files == 6 else 100)
     assert list(photos.classes) == sorted(photos.classes)
 

@@ -5,7 +5,6 @@ import hashlib
 import json
 import lzma
 import os
-import pickle
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -18,8 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from pursuit.research.tasks.formats import (
-    read_cifar_binary,
-    read_cifar_python,
+    read_cifar,
     read_idx,
     read_json,
     read_jsonl,
@@ -82,7 +80,7 @@ def test_damaged_idx(tmp_path: Path, content: bytes, message: str) -> None:
 
 
 @given(content=st.binary(max_size=60), start=st.sampled_from([b"", b"\0\0\x08\x01", b"\x1f\x8b\x08\0", b"\xfd7zXZ\0"]))
-@pytest.mark.parametrize("read", [read_idx, lambda path: read_cifar_binary(path, 2), read_jsonl, read_json])
+@pytest.mark.parametrize("read", [read_idx, lambda path: read_cifar(path, 2), read_jsonl, read_json])
 def test_garbage_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, read: Callable[[Path], Any], content: bytes, start: bytes
 ) -> None:
@@ -116,7 +114,7 @@ def write_binary(path: Path, images: np.ndarray, labels: np.ndarray) -> Path:
 @pytest.mark.parametrize("limits", [(10,), (20, 100)])
 def test_cifar_binary(tmp_path: Path, limits: tuple[int, ...]) -> None:
     written = cifar_rows(4, limits)
-    images, labels = read_cifar_binary(write_binary(tmp_path / "a.bin", *written), len(limits))
+    images, labels = read_cifar(write_binary(tmp_path / "a.bin", *written), len(limits))
     np.testing.assert_array_equal(images, written[0])
     np.testing.assert_array_equal(labels, written[1])
     assert images.shape == (4, 3, 32, 32)
@@ -126,119 +124,14 @@ def test_cifar_binary(tmp_path: Path, limits: tuple[int, ...]) -> None:
 def test_damaged_cifar_binary(tmp_path: Path) -> None:
     path = write_binary(tmp_path / "a.bin", *cifar_rows(3, (10,)))
     with pytest.raises(ValueError, match=r"a.bin is damaged: its 9219 bytes are not a whole number of rows"):
-        read_cifar_binary(path, 2)
+        read_cifar(path, 2)
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ValueError, match="whole number of rows"):
-        read_cifar_binary(path, 1)
+        read_cifar(path, 1)
     images, labels = cifar_rows(3, (10,))
     write_binary(path, images, labels + 10)
     with pytest.raises(ValueError, match=r"labels up to \[1\d\], but there are \[10\] classes"):
-        read_cifar_binary(path, 1)
-    with pytest.raises(ValueError, match="1 or 2 bytes"):
-        read_cifar_binary(path, 3)
-
-
-def python_batch(images: np.ndarray, labels: np.ndarray) -> dict[Any, Any]:
-    names = [b"labels"] if labels.shape[1] == 1 else [b"coarse_labels", b"fine_labels"]
-    batch: dict[Any, Any] = {b"data": images.reshape(len(images), -1), b"batch_label": b"training batch 1 of 5"}
-    return batch | {name: column.tolist() for name, column in zip(names, labels.T, strict=True)}
-
-
-@pytest.mark.parametrize("limits", [(10,), (20, 100)])
-@pytest.mark.parametrize("protocol", [0, 2, 4])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_cifar_python_is_the_same_as_binary(tmp_path: Path, limits: tuple[int, ...], protocol: int, order: Any) -> None:
-    images, labels = cifar_rows(5, limits)
-    batch = python_batch(images, labels)
-    batch[b"data"] = np.asarray(batch[b"data"], order=order)
-    (tmp_path / "batch").write_bytes(pickle.dumps(batch, protocol))
-    binary = write_binary(tmp_path / "batch.bin", images, labels)
-    from_python, from_binary = read_cifar_python(tmp_path / "batch"), read_cifar_binary(binary, len(limits))
-    for python, expected in zip(from_python, from_binary, strict=True):
-        np.testing.assert_array_equal(python, expected)
-        assert python.dtype == expected.dtype
-
-
-def test_cifar_python_as_python_2_wrote_it(tmp_path: Path) -> None:
-    """Opcode by opcode, as the official files are: texts of bytes, and the old name of numpy's module."""
-    pixels = bytes(range(256)) * 12
-    array = (
-        b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntU\x01btR"
-        b"(K\x01(K\x01M\x00\x0ctcnumpy\ndtype\n(U\x02u1K\x00K\x01tR(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89"
-        + b"T" + struct.pack("<I", len(pixels)) + pixels + b"tb"
-    )  # fmt: skip
-    (tmp_path / "batch").write_bytes(b"\x80\x02}(U\x04data" + array + b"U\x06labels]K\x07aU\x09filenames]U\x05a.pngau.")
-    images, labels = read_cifar_python(tmp_path / "batch")
-    assert images.tobytes() == pixels
-    assert labels.tolist() == [[7]]
-
-
-class Hostile:
-    """Unpickled carelessly, it would make the file it names."""
-
-    def __init__(self, path: Path):
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, (f"touch {self.path}",)
-
-
-class Asks:
-    """Asks the unpickler to call a function."""
-
-    def __init__(self, function: Any, *arguments: Any):
-        self.call = function, arguments
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self.call
-
-
-@pytest.mark.parametrize("protocol", [0, 2, 4])
-def test_a_hostile_file_runs_nothing(tmp_path: Path, protocol: int) -> None:
-    images, labels = cifar_rows(2, (10,))
-    trace = tmp_path / "trace"
-    attacks = [Hostile(trace), Asks(eval, "1"), Asks(getattr, "", "join"), Asks(np.fromfile, "/etc/hostname")]
-    for attack in attacks:
-        (tmp_path / "batch").write_bytes(pickle.dumps(python_batch(images, labels) | {b"more": attack}, protocol))
-        with pytest.raises(ValueError, match=r"batch is damaged: .*which no data set needs"):
-            read_cifar_python(tmp_path / "batch")
-    assert not trace.exists()
-
-
-def test_arrays_of_objects_are_never_made(tmp_path: Path) -> None:
-    """An array of pointers made from bytes of the file's choice would be a way in."""
-    images, labels = cifar_rows(2, (10,))
-    batch = python_batch(images, labels) | {b"data": np.array([["a"] * 3072] * 2, dtype=object)}
-    (tmp_path / "batch").write_bytes(pickle.dumps(batch, 2))
-    with pytest.raises(ValueError, match="no images"):
-        read_cifar_python(tmp_path / "batch")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({b"data": None}, "no images"),
-        ({b"data": np.zeros((2, 9), np.uint8)}, "no images"),
-        ({b"data": np.zeros((2, 3072), np.float32)}, "no images"),
-        ({b"labels": [1]}, "as many labels"),
-        ({b"labels": [1, 2.5]}, "as many labels"),
-        ({b"labels": [1, 10]}, "labels up to"),
-        ({b"labels": [-1, 1]}, "labels up to"),
-    ],
-)
-def test_damaged_cifar_python(tmp_path: Path, change: dict[Any, Any], message: str) -> None:
-    batch = python_batch(*cifar_rows(2, (10,))) | change
-    (tmp_path / "batch").write_bytes(pickle.dumps(batch, 2))
-    with pytest.raises(ValueError, match=message):
-        read_cifar_python(tmp_path / "batch")
-
-
-def test_truncated_and_other_pickles(tmp_path: Path) -> None:
-    whole = pickle.dumps(python_batch(*cifar_rows(2, (10,))), 2)
-    for content in (b"", whole[:50], whole[:-1], pickle.dumps([1, 2]), b"<html>", whole[:80] + b"\xff" + whole[81:]):
-        (tmp_path / "batch").write_bytes(content)
-        with pytest.raises(ValueError, match="batch is damaged"):
-            read_cifar_python(tmp_path / "batch")
+        read_cifar(path, 1)
 
 
 @pytest.mark.parametrize("packed", [bytes, gzip.compress, lzma.compress])
@@ -328,7 +221,7 @@ def test_real_idx_files(name: str) -> None:
 
 def test_real_cifar_10() -> None:
     path = real("cifar10/cifar-10-batches-bin/test_batch.bin")
-    images, labels = read_cifar_binary(path, 1)
+    images, labels = read_cifar(path, 1)
     assert images.shape == (10_000, 3, 32, 32)
     assert (np.bincount(labels[:, 0]) == 1000).all()
 

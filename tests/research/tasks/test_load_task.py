@@ -76,7 +76,7 @@ def test_a_file_dropped_into_the_package_is_all_it_takes(tmp_path: Path) -> None
 
 def test_every_data_set_of_the_package_is_known() -> None:
     assert EMBEDDED == ("animals", "digits")
-    assert {"mnist", "kmnist-test-split", "cifar100", "cub", "huffpost", "symcat-300", "muzhi", "dxy"} <= set(TASKS)
+    assert {"mnist", "kmnist", "cifar100", "cub", "huffpost", "symcat-300", "muzhi", "dxy"} <= set(TASKS)
     assert all(info.name == name for name, info in TASKS.items())
     assert all("_" not in name and name == name.lower() for name in TASKS)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pursuit.queries import PatchQueries
-from pursuit.research.tasks import TASKS, Task, find_recipe, load_task, mnist, mnist_pixels
+from pursuit.research.tasks import TASKS, Task, find_recipe, load_task, mnist
 from pursuit.research.tasks.files import DataFile, damage, locate
 from pursuit.research.tasks.mnist import FASHION, KMNIST, MNIST, Family
 
@@ -66,24 +66,6 @@ def test_pixels_are_black_or_white(family: Family, dark: int, bright: int) -> No
     assert query_set.answers(pixels).x[0, 0, 0, :4].tolist() == [-1, -1, 1, 1]
 
 
-def test_kmnists_test_images_are_split_in_two(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mnist, "N_SPLIT_TEST", 2)
-    for part in ("images-idx3", "labels-idx1"):
-        (made / "kmnist" / f"train-{part}-ubyte.gz").unlink()
-    task, other_seed = mnist.load_kmnist_test_split(), mnist.load_kmnist_test_split(5)
-    assert (len(task.X_train), len(task.X_test)) == (N_TEST - 2, 2)
-    images = {image.tobytes() for image in files_images(made)}
-    parts = [{image.tobytes() for image in part} for part in (task.X_train, task.X_test)]
-    assert parts[0] | parts[1] == images
-    assert not parts[0] & parts[1]
-    assert np.array_equal(task.X_test, other_seed.X_test)
-
-
-def files_images(data: Path) -> np.ndarray:
-    content = gzip.decompress((data / "kmnist" / "t10k-images-idx3-ubyte.gz").read_bytes())
-    return np.frombuffer(content, np.uint8, offset=16).reshape(-1, 28, 28)
-
-
 def test_damaged_files_are_reported(made: Path) -> None:
     path = made / "mnist" / "t10k-images-idx3-ubyte.gz"
     path.write_bytes(path.read_bytes()[:-20])
@@ -110,7 +92,7 @@ def test_real_files_are_the_published_ones(file: DataFile) -> None:
 
 @pytest.mark.parametrize(
     ("name", "n_train", "n_test"),
-    [("mnist", 60_000, 10_000), ("fashion-mnist", 60_000, 10_000), ("kmnist-test-split", 8000, 2000)],
+    [("mnist", 60_000, 10_000), ("fashion-mnist", 60_000, 10_000)],
 )
 def test_real_images(real_task: Callable[[str], Task], name: str, n_train: int, n_test: int) -> None:
     task = real_task(name)
@@ -148,7 +130,7 @@ def test_questions_say_which_pixel(made: Path) -> None:
     assert task.query_set.mask
     images = np.zeros((2, 28, 28), dtype=np.uint8)
     images[0, 3, 7], images[1, 3, 7] = 128, 127
-    x, _ = task.query_set.answers(mnist_pixels.bright(images))
+    x, _ = task.query_set.answers(mnist.bright(images))
     assert [task.query_set.describe(query, row) for row in x] == ["yes", "no"]
     assert (x[:, :query] == -1).all()
     assert (x[:, query + 1 :] == -1).all()

@@ -17,7 +17,7 @@ from pursuit.inference.stopping import Budget, parse_stop
 from pursuit.networks import MLP, Conv, SetNetwork
 from pursuit.queries import ConceptQueries, Query, QuerySet, WordQueries
 from pursuit.queries.words import word_query
-from pursuit.research.tasks import TASKS, animals, cifar, dialogues, digits, find_recipe, mnist, mnist_pixels, symcat
+from pursuit.research.tasks import TASKS, animals, cifar, dialogues, digits, find_recipe, mnist, symcat
 from pursuit.research.tasks.recipe import Recipe, Sampling
 from pursuit.training import SGD, Adam, CarriedHistories, RandomHistories, RolledOutHistories, Stage
 from pursuit.vip import VIP
@@ -36,10 +36,9 @@ QUERY_SETS: dict[str, Callable[[], QuerySet]] = {
     "animals": animals.query_set,
     "digits": lambda: digits.load().query_set,
     "mnist": partial(mnist.query_set, mnist.MNIST),
-    "mnist-pixels": mnist_pixels.query_set,
+    "mnist-pixels": mnist.pixel_queries,
     "fashion-mnist": partial(mnist.query_set, mnist.FASHION),
     "kmnist": partial(mnist.query_set, mnist.KMNIST),
-    "kmnist-test-split": partial(mnist.query_set, mnist.KMNIST),
     "cifar10": cifar.query_set,
     "cifar100": cifar.query_set,
     "cub": lambda: ConceptQueries([Query(name, f"{name}?") for name in names(312)]),
@@ -165,7 +164,7 @@ def test_paper_biased_histories_are_up_to_all_queries_long(task: str) -> None:
     assert replace(biased, histories=random.histories) == random
 
 
-@pytest.mark.parametrize("task", ["mnist", "fashion-mnist", "kmnist", "kmnist-test-split"])
+@pytest.mark.parametrize("task", ["mnist", "fashion-mnist", "kmnist"])
 def test_the_released_script_of_mnist(task: str) -> None:
     """100 epochs and then 20 with a cosine each, tau from 1 to 0.2 and then 0.2, histories of fewer than 21 queries."""
     random, biased = find_recipe(task, "paper").stages

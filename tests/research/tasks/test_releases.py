@@ -13,8 +13,7 @@ import pytest
 import torch
 
 from pursuit.research.tasks import TASKS, Task, dialogues, files, symcat
-from pursuit.research.tasks.dialogues import CANNOT_SAY
-from pursuit.research.tasks.dialogues_wording import DISEASES, SYMPTOMS
+from pursuit.research.tasks.dialogues import CANNOT_SAY, in_english
 from pursuit.research.tasks.files import MissingData, get, locate
 from pursuit.research.tasks.formats import read_json, read_npz, read_plain_pickle
 
@@ -100,8 +99,8 @@ def test_the_real_conversations_are_the_same_as_a_goal_set(
     task = dialogues.load(name)
     for attribute in ("X_train", "y_train", "X_test", "y_test", "initially_known_train", "initially_known_test"):
         assert np.array_equal(getattr(task, attribute), getattr(ours, attribute))
-    assert set(content["symptoms"]) <= set(SYMPTOMS)
-    assert set(content["diseases"]) <= set(DISEASES)
+    assert set(content["symptoms"]) <= set(in_english("symptom"))
+    assert set(content["diseases"]) <= set(in_english("disease"))
     assert len({query.name for query in task.query_set.queries}) == len(task.query_set)
 
 

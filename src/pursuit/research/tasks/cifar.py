@@ -1,11 +1,7 @@
-"""`cifar10` and `cifar100`: photos of 32x32 pixels, asked by 49 overlapping patches of 8x8 pixels.
-
-Both published versions can be read: the binary one, which is fetched if neither is there, and the pickled one.
-"""
+"""`cifar10` and `cifar100`: photos of 32x32 pixels, asked by 49 overlapping patches of 8x8 pixels."""
 
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
@@ -14,7 +10,7 @@ from pursuit.networks import DLA, DenseNet, NetworkSettings, Residual
 from pursuit.queries import PatchQueries
 from pursuit.registry import register
 from pursuit.research.tasks.files import DataFile, find
-from pursuit.research.tasks.formats import read_cifar_binary, read_cifar_python
+from pursuit.research.tasks.formats import read_cifar
 from pursuit.research.tasks.recipe import NEEDS_GPU, Published, Recipe, paper_recipe
 from pursuit.research.tasks.task import Task, TaskInfo
 from pursuit.training.augmentation import Shifts
@@ -34,24 +30,19 @@ class Photos:
     classes: tuple[str, ...]
     archive: tuple[str, str]
     """File name and md5 of the archive of the binary version."""
-    folders: tuple[str, str]
-    """Folders that the binary and the pickled version unpack to."""
+    folder: str
+    """The folder that it unpacks to."""
     parts: tuple[str, ...]
-    """The training files and then the test file; the binary version adds ".bin"."""
+    """The training files and then the test file, without ".bin"."""
     md5: tuple[str, ...]
-    """Checksums of the binary parts; "" if unknown."""
+    """Checksums of the parts; "" if unknown."""
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        (archive_name, archive_md5), (binary, pickled) = self.archive, self.folders
+        archive_name, archive_md5 = self.archive
         archive = DataFile(f"{self.name}/{archive_name}", md5=archive_md5, url=f"{SITE}/{archive_name}")
         return tuple(
-            DataFile(
-                f"{self.name}/{binary}/{part}.bin",
-                md5=md5,
-                archive=archive,
-                alternatives=(DataFile(f"{self.name}/{pickled}/{part}"),),
-            )
+            DataFile(f"{self.name}/{self.folder}/{part}.bin", md5=md5, archive=archive)
             for part, md5 in zip(self.parts, self.md5, strict=True)
         )
 
@@ -61,7 +52,7 @@ CIFAR10 = Photos(
     "photos of ten things",
     ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
     ("cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),
-    ("cifar-10-batches-bin", "cifar-10-batches-py"),
+    "cifar-10-batches-bin",
     (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"),
     (
         "5dd7e06a14cb22eb9f671a540d1b7c25",
@@ -89,7 +80,7 @@ CIFAR100 = Photos(
         "willow tree", "wolf", "woman", "worm",
     ),
     ("cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),
-    ("cifar-100-binary", "cifar-100-python"),
+    "cifar-100-binary",
     ("train", "test"),
     ("", ""),
 )
@@ -98,25 +89,15 @@ CIFAR100 = Photos(
 
 def load(photos: Photos, seed: int = 0) -> Task:
     """The official training and test photos, whatever the seed."""
-    paths = [find(file, photos.name) for file in photos.files]
-    images, labels = _read(paths[:-1])
-    test_images, test_labels = _read(paths[-1:])
-    classes = np.array(photos.classes)
-    # CIFAR-100 has a coarse label before the fine one.
-    y, y_test = (classes[part[:, -1]] for part in (labels, test_labels))
+    n_labels = 1 if photos is CIFAR10 else 2  # CIFAR-100 has a coarse label before the fine one
+    *train, (test_images, test_labels) = (read_cifar(find(file, photos.name), n_labels) for file in photos.files)
+    images, labels = (np.concatenate(part) for part in zip(*train, strict=True))
+    y, y_test = (np.array(photos.classes)[part[:, -1]] for part in (labels, test_labels))
     return Task(photos.name, query_set(), images, y, test_images, y_test, {"seed": seed})
 
 
 def query_set() -> PatchQueries:
     return PatchQueries(IMAGE, size=8, stride=4, low=0, high=255)
-
-
-def _read(paths: list[Path]) -> tuple[np.ndarray, np.ndarray]:
-    """Images (N, 3, 32, 32) and labels (N, 1 or 2), from files of either version."""
-    n_labels = 1 if paths[0].parent.name == CIFAR10.folders[0] else 2
-    parts = [read_cifar_binary(path, n_labels) if path.suffix == ".bin" else read_cifar_python(path) for path in paths]
-    images, labels = zip(*parts, strict=True)
-    return np.concatenate(images), np.concatenate(labels)
 
 
 CROPS = Shifts(4, mirror=True)

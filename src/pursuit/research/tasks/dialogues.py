@@ -1,19 +1,21 @@
 """`muzhi` and `dxy`: children's diseases from doctors' conversations with parents, with symptoms named in English.
 
 What the parent reports unasked is initially known. A symptom that the conversation does not mention is answered "can't
-say". They are published as goal sets, which are pickled; JSON files with the same content are read, too.
+say". They are published as goal sets, which are pickled; JSON files with the same content are read, too. The table
+`dialogues.csv` has our own translations of their symptoms and diseases.
 """
 
 from functools import partial
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from pursuit.information import AnswerSettings
 from pursuit.networks import MLP
 from pursuit.queries import Choice, ColumnQueries
 from pursuit.registry import register
-from pursuit.research.tasks.dialogues_wording import DISEASES, SYMPTOMS
 from pursuit.research.tasks.files import DataFile, find
 from pursuit.research.tasks.formats import content_of, read_json, read_plain_pickle
 from pursuit.research.tasks.recipe import PAPER_MEDICAL, Published, Recipe
@@ -54,6 +56,14 @@ def load(name: str, seed: int = 0) -> Task:
         return _task(name, from_goal_set(data) if is_goal_set else data, seed)
 
 
+def in_english(kind: str) -> dict[str, str]:
+    """The translations of all symptoms, or of all diseases ("disease")."""
+    with (files("pursuit.research.tasks") / "dialogues.csv").open(encoding="utf-8") as file:
+        table = pd.read_csv(file)
+    own = table[table["kind"] == kind]
+    return dict(zip(own["published"], own["english"], strict=True))
+
+
 def from_goal_set(goals: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """The same as in our JSON files, from lists of goals under `train` and `test`: each has a `disease_tag`, and in its
     `goal` the `explicit_inform_slots` and `implicit_inform_slots`, from symptom to True, False or "UNK"."""
@@ -61,11 +71,12 @@ def from_goal_set(goals: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     patients = [*parts["train"], *parts["test"]]
     symptoms = sorted({symptom for patient in patients for symptom in {**patient["explicit"], **patient["implicit"]}})
     diseases = sorted({patient["disease"] for patient in patients})
+    symptom_names, disease_names = in_english("symptom"), in_english("disease")
     return {
         "symptoms": symptoms,
-        "symptoms_en_unofficial": [SYMPTOMS.get(symptom, symptom) for symptom in symptoms],
+        "symptoms_en_unofficial": [symptom_names.get(symptom, symptom) for symptom in symptoms],
         "diseases": diseases,
-        "diseases_en_unofficial": {disease: DISEASES.get(disease, disease) for disease in diseases},
+        "diseases_en_unofficial": {disease: disease_names.get(disease, disease) for disease in diseases},
         **parts,
     }
 

@@ -22,7 +22,7 @@ from pursuit.tables.csv import unpacked
 IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 CIFAR_IMAGE = (3, 32, 32)
 CIFAR_CLASSES = {1: (10,), 2: (20, 100)}
-"""The number of classes of each label: CIFAR-10 has one label, CIFAR-100 a coarse and a fine one."""
+"""The number of classes of each label, by the number of labels."""
 
 
 def read_idx(path: str | Path) -> np.ndarray:
@@ -41,41 +41,18 @@ def read_idx(path: str | Path) -> np.ndarray:
     return np.frombuffer(data, dtype, offset=start).reshape(shape).astype(dtype.newbyteorder("="))
 
 
-def read_cifar_binary(path: str | Path, n_label_bytes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Images uint8 (N, 3, 32, 32) and labels int64 (N, n_label_bytes) of the binary version of CIFAR.
+def read_cifar(path: str | Path, n_labels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Images uint8 (N, 3, 32, 32) and labels int64 (N, n_labels) of the binary version of CIFAR.
 
-    CIFAR-10 has one byte for its label; CIFAR-100 has two, coarse and fine.
-    """
-    if n_label_bytes not in CIFAR_CLASSES:
-        raise ValueError(f"CIFAR files have 1 or 2 bytes of labels, not {n_label_bytes}.")
-    data, row = np.frombuffer(_read(path), np.uint8), n_label_bytes + math.prod(CIFAR_IMAGE)
+    CIFAR-10 has one label; CIFAR-100 has a coarse and a fine one."""
+    data, row = np.frombuffer(_read(path), np.uint8), n_labels + math.prod(CIFAR_IMAGE)
     if len(data) % row:
         raise _damaged(path, f"its {len(data)} bytes are not a whole number of rows of {row} bytes")
-    labels, images = np.split(data.reshape(-1, row), [n_label_bytes], axis=1)
-    return _cifar(path, images, labels.astype(np.int64))
-
-
-def read_cifar_python(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
-    """As `read_cifar_binary`, from the pickled version; only arrays, numbers and texts are unpickled."""
-    batch = _unpickled(path)
-    names = ("labels",) if "labels" in batch else ("coarse_labels", "fine_labels")
-    columns, images = [batch.get(name) for name in names], batch.get("data")
-    if not isinstance(images, np.ndarray) or images.ndim != 2 or images.shape[1] != math.prod(CIFAR_IMAGE):
-        raise _damaged(path, "it has no images of 3x32x32 pixels")
-    if not all(
-        isinstance(column, list) and len(column) == len(images) and all(type(label) is int for label in column)
-        for column in columns
-    ):
-        raise _damaged(path, "it does not have as many labels as images")
-    return _cifar(path, images, np.array(columns, np.int64).T)
-
-
-def _cifar(path: str | Path, images: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Images in their shape, with labels that are checked."""
-    limits = np.array(CIFAR_CLASSES[labels.shape[1]])
-    if (labels < 0).any() or (labels >= limits).any():
+    labels, images = np.split(data.reshape(-1, row), [n_labels], axis=1)
+    limits = np.array(CIFAR_CLASSES[n_labels])
+    if (labels >= limits).any():
         raise _damaged(path, f"it has labels up to {labels.max(axis=0)}, but there are {limits} classes")
-    return images.reshape(-1, *CIFAR_IMAGE), labels
+    return images.reshape(-1, *CIFAR_IMAGE), labels.astype(np.int64)
 
 
 def read_jsonl(path: str | Path) -> list[dict[str, Any]]:
@@ -177,59 +154,6 @@ def _read(path: str | Path) -> bytes:
     return data
 
 
-def _unpickled(path: str | Path) -> dict[str, Any]:
-    """The dictionary in a pickle of plain containers and arrays of bytes, by name."""
-    with _naming_damage(path), _opened(path) as file:
-        try:
-            content = _PlainUnpickler(file, encoding="bytes").load()
-        except Exception as error:  # a damaged pickle can raise anything
-            raise _damaged(path, f"it is not a pickle of plain arrays ({error})") from error
-    if not isinstance(content, dict):
-        raise _damaged(path, "it does not contain a dictionary")
-    arrays = {key.decode("latin1") if isinstance(key, bytes) else str(key): value for key, value in content.items()}
-    return {key: value.to_numpy() if isinstance(value, _Array) else value for key, value in arrays.items()}
-
-
-class _StandIn:
-    """Takes the place of a numpy object while unpickling, and only remembers its arguments and state.
-
-    Not even numpy's own functions are called at a file's request: some can be made to read memory they should not.
-    """
-
-    def __init__(self, *arguments: Any):
-        self.arguments = arguments
-        self.state: Any = ()
-
-    def __setstate__(self, state: Any) -> None:
-        self.state = state
-
-
-class _Dtype(_StandIn):
-    pass
-
-
-class _Array(_StandIn):
-    def to_numpy(self) -> np.ndarray | None:
-        """The array, if it holds bytes; None otherwise."""
-        match self.state:
-            case (_, tuple(shape), _Dtype(arguments=(b"u1" | "u1", *_)), bool(by_column), bytes(data)):
-                if all(type(n) is int and n >= 0 for n in shape) and math.prod(shape) == len(data):
-                    return np.frombuffer(data, np.uint8).reshape(shape, order="F" if by_column else "C")
-        return None
-
-
-class _Encoded(bytes):
-    """Bytes as Python 3 writes them in Python 2's format: a text and the name of its encoding."""
-
-    def __new__(cls, text: str = "", encoding: str = "latin1") -> "_Encoded":
-        if encoding != "latin1":
-            raise pickle.UnpicklingError(f"it has bytes written as {encoding}")
-        return super().__new__(cls, text.encode("latin1"))
-
-    def __setstate__(self, state: Any) -> None:
-        raise pickle.UnpicklingError("it changes bytes")
-
-
 class _ContainerUnpickler(pickle.Unpickler):
     """Reads pickles that name nothing but containers, which old versions of the format do."""
 
@@ -239,18 +163,4 @@ class _ContainerUnpickler(pickle.Unpickler):
                 return set
             case ("collections", "OrderedDict"):
                 return OrderedDict
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no data set needs")
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    """Reads pickles that name nothing but the parts of an array."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        match module, name:
-            case ("numpy.core.multiarray" | "numpy._core.multiarray", "_reconstruct") | ("numpy", "ndarray"):
-                return _Array
-            case "numpy", "dtype":
-                return _Dtype
-            case "_codecs", "encode":
-                return _Encoded
         raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no data set needs")
