@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pursuit.files import write_whole
-from pursuit.research.experiments.provenance import provenance as where  # noqa: F401
+from pursuit.research.experiments.results import provenance as where  # noqa: F401
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 NOTHING = "–"

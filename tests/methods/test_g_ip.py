@@ -14,7 +14,7 @@ from pursuit.inference.history import History
 from pursuit.methods import g_ip
 from pursuit.methods.g_ip import GIP, GIPClassifier, GIPSettings, Langevin
 from pursuit.methods.random_order import RandomOrder
-from pursuit.methods.shared import answer_likelihood
+from pursuit.methods.shared import generative
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training import AdamW, Batch, RandomHistories, Stage, train
 from pursuit.training.rows import Rows
@@ -140,7 +140,7 @@ def test_a_row_is_asked_the_same_whatever_rows_are_beside_it(
     for state, n_rows in ((one, 2), (all_, 4)):
         state.ask(torch.zeros(n_rows, dtype=torch.long), torch.ones(n_rows, dtype=torch.bool))
     torch.testing.assert_close(one.scores(), all_.scores()[order])
-    monkeypatch.setattr(answer_likelihood, "AT_ONCE", 1)  # one row after the other, patch by patch
+    monkeypatch.setattr(generative, "AT_ONCE", 1)  # one row after the other, patch by patch
     torch.testing.assert_close(model.scores(history), scores)
     torch.testing.assert_close(model.log_posterior(history), log_posterior)
 

@@ -12,7 +12,7 @@ from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.methods import g_ip
 from pursuit.methods.g_ip import GIP, ConvLayers, GIPClassifier, GIPSettings, Langevin
-from pursuit.methods.shared import answer_likelihood
+from pursuit.methods.shared import generative
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training import Batch, Stage
 
@@ -156,7 +156,7 @@ def test_parts_give_the_same_as_all_at_once(query_set: QuerySet, monkeypatch: py
     alone = [found[1:2] for found in whole]
     for one, other in zip(chain(model, x[1:2], 2), alone, strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
-    monkeypatch.setattr(answer_likelihood, "AT_ONCE", 2500)  # chain by chain, a few patches at a time
+    monkeypatch.setattr(generative, "AT_ONCE", 2500)  # chain by chain, a few patches at a time
     monkeypatch.setattr(g_ip, "KEPT_NUMBERS", 0)  # samples are drawn again for the answer
     for one, other in zip(chain(model, x, 2), whole, strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)

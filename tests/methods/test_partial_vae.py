@@ -18,8 +18,8 @@ from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
 from pursuit.methods.partial_vae import PartialVAE, PartialVAEClassifier, PartialVAESettings
 from pursuit.methods.random_order import RandomOrder
-from pursuit.methods.shared import answer_likelihood
-from pursuit.methods.shared.latents import Gaussian, some_labels
+from pursuit.methods.shared import generative
+from pursuit.methods.shared.generative import Gaussian, some_labels
 from pursuit.networks import MLP, Conv, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training import AdamW, Batch, CarriedHistories, RandomHistories, RolledOutHistories, Stage, train
@@ -105,7 +105,7 @@ def test_rows_do_not_depend_on_each_other(
     order = torch.tensor([3, 1, 5, 0, 2, 4])
     torch.testing.assert_close(model.scores(history.rows(order)), scores[order], atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(model.log_posterior(history.rows(order)), log_posterior[order], atol=1e-5, rtol=1e-4)
-    monkeypatch.setattr(answer_likelihood, "AT_ONCE", 64)  # a few rows and answers at a time
+    monkeypatch.setattr(generative, "AT_ONCE", 64)  # a few rows and answers at a time
     torch.testing.assert_close(model.scores(history), scores, atol=1e-4, rtol=1e-4)
 
 

@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from pursuit.methods import NaiveBayesIPClassifier
-from pursuit.report.confirmed import confirmed_rows
-from pursuit.report.watch import Watch, evidence
+from pursuit.report.watch import Watch, confirmed_rows, evidence
 
 LABELS = np.array(["a", "b", "c"])
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from pursuit.evaluation.needed import questions_needed
 from pursuit.inference.stopping import Budget, Confidence
+from pursuit.report.measured import questions_needed
 from pursuit.sessions.experience import Experience, SureRows, Trust
 from pursuit.sessions.session import Session
 

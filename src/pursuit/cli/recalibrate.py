@@ -20,7 +20,7 @@ def recalibrate(model: Model, *, database: Database = None, as_json: AsJson = Fa
 
     from pursuit.cli.served_models import kept_sessions
     from pursuit.public import load
-    from pursuit.report.confirmed import confirmed_rows
+    from pursuit.report.watch import confirmed_rows
 
     estimator: Any = load(model)
     if not hasattr(estimator, "calibrate") or not hasattr(estimator.model_, "temperature"):

@@ -215,7 +215,7 @@ def _with_sessions(folder: Path, task: "Task", sessions: str) -> tuple[Any, "Tas
     from pursuit.cli.served_models import kept_sessions
     from pursuit.files import check_model
     from pursuit.public import load
-    from pursuit.report.confirmed import confirmed_rows
+    from pursuit.report.watch import confirmed_rows
 
     check_model(folder)
     is_table = isinstance(task.X_train, pd.DataFrame) and task.groups_train is None

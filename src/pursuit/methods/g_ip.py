@@ -27,7 +27,7 @@ from pursuit.inference.history import History
 from pursuit.inference.incremental import EvidenceState, HistoryState
 from pursuit.inference.pursuer import Labels
 from pursuit.inference.stopping import BIT
-from pursuit.methods.shared.answer_likelihood import AnswerLikelihood, n_at_once
+from pursuit.methods.shared.generative import AnswerLikelihood, n_at_once
 from pursuit.queries import QuerySet
 from pursuit.registry import register, settings_from, to_config
 from pursuit.training import Batch, Learner, RandomHistories, Stage, TrainingOutcome

@@ -28,8 +28,7 @@ from pursuit.estimators import MethodClassifier, NetworkClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import choose
 from pursuit.inference.stopping import BIT
-from pursuit.methods.shared.answer_likelihood import AnswerLikelihood, n_at_once
-from pursuit.methods.shared.latents import Gaussian, of_random_queries, some_labels
+from pursuit.methods.shared.generative import AnswerLikelihood, Gaussian, n_at_once, of_random_queries, some_labels
 from pursuit.networks.dense import dense_layers
 from pursuit.networks.first_layer import split_first_layer
 from pursuit.registry import register

@@ -27,8 +27,7 @@ from torch import Tensor, nn
 from pursuit.estimators import MethodClassifier, TaughtClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import choose
-from pursuit.methods.shared.answer_likelihood import n_at_once
-from pursuit.methods.shared.latents import Gaussian, of_random_queries, some_labels
+from pursuit.methods.shared.generative import Gaussian, n_at_once, of_random_queries, some_labels
 from pursuit.networks import MLP
 from pursuit.networks.dense import dense_layers
 from pursuit.queries import QuerySet

@@ -636,9 +636,10 @@ def in_language(query: Choice | Number, language: str) -> Choice | Number:
             query = replace(query, text=wording(query.source, german.format(part)))
     if query.unit == "years":
         query = replace(query, unit="Jahre")
-    if isinstance(query, Choice) and query.choices == ("no", "yes"):
-        if query.values == (0, 1) or query.empty_means is not None:
-            return replace(query, choices=("nein", "ja"))
-    if isinstance(query, Choice) and set(query.choices) <= set(WEEKDAYS) and query.choices == query.values:
+    if not isinstance(query, Choice):
+        return query
+    if query.choices == ("no", "yes") and (query.values == (0, 1) or query.empty_means is not None):
+        return replace(query, choices=("nein", "ja"))
+    if set(query.choices) <= set(WEEKDAYS) and query.choices == query.values:
         return replace(query, choices=tuple(GERMAN_DAYS[WEEKDAYS.index(day)] for day in query.choices))
     return query

@@ -1,4 +1,5 @@
-"""A model that is watched after it is served: what sessions with people say of its promises.
+"""A model that is watched after it is served: what sessions with people say of its promises, and the sessions whose
+truth is known as rows to learn from.
 
 What people confirm is evidence. A result that was stated with a probability is a claim, and a sequence of claims can be
 bet against: whoever stakes a part of what he owns on "wrong" at the odds that the claim implies does not get rich as
@@ -15,12 +16,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 import torch
 
 from pursuit.estimators import PursuitEstimator
 from pursuit.evaluation.calibration import COVERAGE, N_BINS, ReliabilityBin, accuracy_interval
 from pursuit.inference.history import History
-from pursuit.inference.pursuer import label_text
+from pursuit.inference.pursuer import label_list, label_text
 from pursuit.inference.rollout import template_state
 from pursuit.inference.target_bins import COVERAGE as OF_NUMBERS
 from pursuit.inference.target_bins import target_of
@@ -305,11 +307,10 @@ def _claim(kept: KeptSession, session: Session) -> Claim | None:
     belief = session._log.positions[guesses[0] if guesses else -1].log_posterior[0].exp()
     if (target := target_of(session.pursuer)) is not None:
         low, high = target.interval(belief[None])[0].tolist()
-        try:
-            right = kept.accepted if kept.truth is None else low <= float(kept.truth.replace(",", ".")) <= high
-        except ValueError:
-            return None
-        return Claim(kept.created, OF_NUMBERS, right)
+        number = None if kept.truth is None else _number(kept.truth)
+        if number is None:
+            return None if kept.truth is not None else Claim(kept.created, OF_NUMBERS, kept.accepted)
+        return Claim(kept.created, OF_NUMBERS, low <= number <= high)
     label = label_text(session.pursuer.classes[int(belief.argmax())])
     right = not guesses and (kept.truth is None or kept.truth.casefold() == label.casefold())
     if guesses and kept.truth is not None:
@@ -412,3 +413,51 @@ def _most_moved(given: Sequence[tuple[str, dict[str, float]]]) -> MovedAnswer | 
             MovedAnswer(text, n / len(given), total / len(given), (n - total) / math.sqrt(variance + LEAST_VARIANCE))
         )
     return max(found, key=lambda one: (round(abs(one.deviation), 6), one.deviation))
+
+
+def confirmed_rows(estimator: PursuitEstimator, sessions: Iterable[KeptSession]) -> tuple[pd.DataFrame, np.ndarray]:
+    """The answers of sessions whose truth is a label of the model, or a number where it predicts one, with these; an
+    answer that nobody gave is missing.
+
+    A truth is what somebody noted, or a result that somebody accepted. Raises ValueError for models that do not ask for
+    the columns of a table."""
+    model: Any = estimator.model_
+    columns = getattr(estimator, "feature_names_in_", None)
+    asked = [query.name for query in model.query_set.queries]
+    if columns is None or not set(asked) <= set(columns.tolist()):
+        raise ValueError(
+            "Sessions become rows where a model asks for the columns of a table, and this one does not: train it on a "
+            "table whose columns have names."
+        )
+    is_number = target_of(model) is not None
+    labels = {label_text(label).casefold(): label for label in label_list(model.classes)}
+    rows, truths = [], []
+    for kept in sessions:
+        try:
+            session = Session.from_dict(kept.moves, model, estimator.stopping_rule())
+        except ValueError:
+            continue
+        truth = _truth(kept, session, labels, is_number)
+        if truth is not None:
+            tells = [move for move in session.moves if isinstance(move, Tell)]
+            rows.append({asked[move.query]: move.answer for move in tells if move.answer is not None})
+            truths.append(truth)
+    return pd.DataFrame(rows, columns=columns.tolist()), np.array(truths, dtype=float if is_number else None)
+
+
+def _truth(kept: KeptSession, session: Session, labels: dict[str, Any], is_number: bool) -> Any:
+    if kept.truth is not None:
+        if not is_number:
+            return labels.get(kept.truth.casefold())
+        return _number(kept.truth)
+    if is_number or not kept.accepted or any(isinstance(move, Reject) for move in session.moves):
+        return None
+    return labels.get(label_text(session.prediction).casefold())
+
+
+def _number(text: str) -> float | None:
+    """A number that somebody wrote, with a point or a comma; None if it is none."""
+    try:
+        return float(text.replace(",", "."))
+    except ValueError:
+        return None

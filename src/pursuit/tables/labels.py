@@ -291,8 +291,8 @@ def _gives_away(column: pd.Series, labels: np.ndarray) -> bool:
 
 
 def _is_filled_for_one_label(present: np.ndarray, labels: np.ndarray, n_values: int) -> bool:
-    """Whether a column has values (`present`, of N rows) for rows of one label alone, as the reason of a refusal has. One
-    value beside empty cells is a tick: it gives the label away where all labels follow from it."""
+    """Whether a column has values (`present`, of N rows) for rows of one label alone, as the reason of a refusal has.
+    One value beside empty cells is a tick: it gives the label away where all labels follow from it."""
     n_present = present.sum()
     if not FEW <= n_present <= len(present) - FEW:
         return False

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from pursuit.methods.shared.answer_likelihood import AnswerLikelihood
+from pursuit.methods.shared.generative import AnswerLikelihood
 from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, QuerySet, yes_no
 from pursuit.training.rows import Rows
 

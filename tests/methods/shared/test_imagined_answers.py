@@ -19,8 +19,8 @@ from pursuit.methods.partial_vae import (
     listed_answers,
     mixture_information,
 )
-from pursuit.methods.shared import answer_likelihood
-from pursuit.methods.shared.answer_likelihood import AnswerLikelihood
+from pursuit.methods.shared import generative
+from pursuit.methods.shared.generative import AnswerLikelihood
 from pursuit.networks import MLP, NetworkSettings, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training.learner import ClassifierModel
@@ -154,7 +154,7 @@ def test_parts_are_the_same_as_all_at_once(monkeypatch: pytest.MonkeyPatch, make
         )
 
     (whole,) = read()
-    monkeypatch.setattr(answer_likelihood, "AT_ONCE", 12)
+    monkeypatch.setattr(generative, "AT_ONCE", 12)
     parts = read()
     assert max(len(part.row) for part in parts) == 3
     for at_once, by_part in zip(whole, zip(*parts, strict=True), strict=True):

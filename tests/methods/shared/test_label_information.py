@@ -9,8 +9,8 @@ from torch import Tensor
 
 from pursuit.methods import g_ip as module
 from pursuit.methods.g_ip import label_information
-from pursuit.methods.shared import answer_likelihood
-from pursuit.methods.shared.answer_likelihood import AnswerLikelihood
+from pursuit.methods.shared import generative
+from pursuit.methods.shared.generative import AnswerLikelihood
 from pursuit.queries import PatchQueries, QuerySet
 
 POSTERIOR = torch.tensor([0.2, 0.5, 0.3])
@@ -106,5 +106,5 @@ def test_parts_are_the_same_as_all_at_once(size: int, monkeypatch: pytest.Monkey
     likelihood, seen = AnswerLikelihood(images), one_seen(images)
     outputs, noise = random_outputs(likelihood), torch.rand(8, 16, generator=torch.Generator().manual_seed(1))
     whole = label_information(likelihood, outputs, seen, POSTERIOR.log()[None], noise)
-    monkeypatch.setattr(answer_likelihood, "AT_ONCE", 1)  # query by query
+    monkeypatch.setattr(generative, "AT_ONCE", 1)  # query by query
     torch.testing.assert_close(label_information(likelihood, outputs, seen, POSTERIOR.log()[None], noise), whole)

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from pursuit.research.experiments import provenance as module
-from pursuit.research.experiments.provenance import COMMIT_VARIABLE, provenance
+from pursuit.research.experiments import results as module
+from pursuit.research.experiments.results import COMMIT_VARIABLE, provenance
 from pursuit.version import __version__
 
-FILE = "research/experiments/provenance.py"
+FILE = "research/experiments/results.py"
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pursuit.research.tasks.cub_wording import COLOURED, PATTERNED, species_name, wording
+from pursuit.research.tasks.cub import COLOURED, PATTERNED, species_name, wording
 
 
 @pytest.mark.parametrize(

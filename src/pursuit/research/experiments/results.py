@@ -2,12 +2,15 @@
 
 `result.json` is a `Result`: one method on one task with one seed. `results.json` is a `Results`: every method with its
 results and their summary over seeds. The keys of the files are the fields of these classes, and a checksum of them, so
-that what somebody changed by hand is not shown as measured.
+that what somebody changed by hand is not shown as measured. Its provenance says where a result comes from.
 """
 
 import hashlib
 import json
+import os
+import platform
 import statistics
+import subprocess
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -15,11 +18,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy
+import sklearn
+import torch
+
 from pursuit.evaluation.calibration import seeds_and_rows_interval
 from pursuit.evaluation.curves import Evaluation
 from pursuit.evaluation.protocols import AtProtocol
 from pursuit.files import DamagedFile, make_folder, read_json, write_whole
 from pursuit.registry import read_as
+from pursuit.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -358,3 +366,44 @@ def _checksum(values: Mapping[str, Any]) -> str:
     """The checksum of all other values, as they are after writing and reading."""
     rest = json.loads(json.dumps({key: value for key, value in values.items() if key != CHECKSUM}))
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+COMMIT_VARIABLE = "PURSUIT_COMMIT"
+"""Names the commit if the source lies outside its repository."""
+
+
+def provenance(device: str = "cpu") -> dict[str, Any]:
+    """The provenance as JSON values."""
+    return {
+        "commit": os.environ.get(COMMIT_VARIABLE) or _commit(),
+        "pursuit": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "scikit-learn": sklearn.__version__,
+        "machine": f"{platform.machine()}, {torch.get_num_threads()} CPU threads",
+        "device": _device_name(device),
+    }
+
+
+def _commit() -> str | None:
+    """The commit of the source, marked if files differ from it; None if the source is not kept in a repository.
+
+    An installed package may lie inside the repository of another project, whose commit says nothing about it.
+    """
+    source = Path(__file__).parents[2]  # of the whole package
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(source), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", str(Path(__file__).relative_to(source)))  # fails if it is not kept there
+        return git("rev-parse", "--short", "HEAD") + (" with changes" if git("status", "--porcelain", ".") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _device_name(device: str) -> str:
+    wants_gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
+    return torch.cuda.get_device_name() if wants_gpu else "CPU"

@@ -32,8 +32,7 @@ from pursuit.inference.stopping import Budget, StoppingRule, stopping_rule
 from pursuit.methods.random_order import RandomOrder
 from pursuit.methods.vip import VIPClassifier
 from pursuit.registry import find
-from pursuit.research.experiments.provenance import provenance
-from pursuit.research.experiments.results import Beside, Failure, Result, read_result
+from pursuit.research.experiments.results import Beside, Failure, Result, provenance, read_result
 from pursuit.research.tasks import Task, TaskInfo  # which makes all tasks known, on the workers of a cluster too
 from pursuit.research.tasks.files import MissingData
 from pursuit.research.tasks.recipe import Recipe

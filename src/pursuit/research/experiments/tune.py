@@ -26,8 +26,7 @@ from pursuit.files import claimed, read_json, write_whole
 from pursuit.queries import ColumnQueries
 from pursuit.registry import find
 from pursuit.research.experiments.options import SearchOptions
-from pursuit.research.experiments.provenance import provenance
-from pursuit.research.experiments.results import Failure
+from pursuit.research.experiments.results import Failure, provenance
 from pursuit.research.experiments.run import (
     ERROR,
     Progress,
