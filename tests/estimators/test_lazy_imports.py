@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 LEARNING = """
 import sys
 import numpy as np
@@ -31,6 +33,7 @@ assert MinCovDet(random_state=0).fit(draw.normal(size=(40, 2))).covariance_.shap
 """
 
 
+@pytest.mark.programs
 def test_learning_does_without_statistics() -> None:
     """They would take longer to import than scikit-learn does."""
     subprocess.run([sys.executable, "-W", "ignore", "-c", LEARNING + OTHERS], check=True)

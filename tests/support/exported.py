@@ -6,9 +6,9 @@ import re
 import shutil
 import subprocess
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -36,11 +36,17 @@ from pursuit.web.bundle import bundle
 from pursuit.web.exporting.weights import EXACT, Packed
 
 NODE = shutil.which("node")
-needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed, so the page's JavaScript cannot be run.")
 SCRIPTS = Path(__file__).parents[1] / "web" / "exporting"
 BRIEFLY = (Stage(2, batch_size=64),)
+Test = TypeVar("Test", bound=Callable[..., None])
 HOSTILE = "</script><b>& {{MODEL}} \u2028"
 """A text that would end a script, or be taken for a place to fill."""
+
+
+def needs_node(test: Test) -> Test:
+    """Mark a test that runs the page's JavaScript."""
+    skip = pytest.mark.skipif(NODE is None, reason="node is not installed, so the page's JavaScript cannot be run.")
+    return pytest.mark.programs(skip(test))
 
 
 def node(script: str, **data: Any) -> Any:
