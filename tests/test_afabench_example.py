@@ -14,6 +14,7 @@ from pursuit.training import AdamW, CarriedHistories, Stage
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "afabench"))
 from vip_method import STOP, VIPMethod
 
+pytestmark = pytest.mark.slow
 CPU = torch.device("cpu")
 QUICK: dict[str, Any] = {
     "network": MLP((64,)),

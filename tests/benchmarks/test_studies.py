@@ -59,13 +59,8 @@ def test_the_pages_say_what_was_measured(study: Study) -> None:
         assert written.rstrip() == text.rstrip(), f"python -m benchmarks {study.name} --page"
 
 
-SLOWER = ("calibration", "guarantees", "many_rows", "play", "subsets", "tables")
-"""Studies whose smallest run takes a second or more."""
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOWER else ()) for name in QUICK]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUICK)
 def test_the_smallest_run_works(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = STUDIES[name]
     data = Path(os.environ.get("PURSUIT_DATA", "")) / "tables"

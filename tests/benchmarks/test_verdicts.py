@@ -28,6 +28,7 @@ def test_the_paper_is_judged_by_two_standard_errors() -> None:
     assert paper.verdict(0.95, [0.90], 50) == "level"  # so few rows prove nothing
 
 
+@pytest.mark.slow
 def test_trees_are_chosen_on_held_out_rows_and_ask_columns_once() -> None:
     trees = [
         {"cv_asked": 1.0, "cv_accuracy": 0.7, "asked": 1.0, "accuracy": 0.9},
@@ -69,6 +70,7 @@ def test_rows_are_drawn_once_and_measured_all(tmp_path, monkeypatch: pytest.Monk
     assert found["accuracy"] > 0.8  # counting is enough for these rows, on any machine
 
 
+@pytest.mark.slow
 def test_legends_of_the_paper_lie_on_no_curve() -> None:
     from matplotlib.figure import Figure
 

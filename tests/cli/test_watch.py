@@ -20,7 +20,7 @@ from pursuit.web.serving.store import Store
 TRAIN = ("train", "patients.csv", "--target", "label", "--drop", "note")
 
 
-N_SESSIONS = 60
+N_SESSIONS = 40
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_sessions_are_learnt_from_and_a_worse_model_replaces_nothing(served: Pat
     assert f"{N_SESSIONS} confirmed sessions are learnt from beside 240 rows" in " ".join(worse.stderr.split())
     assert "stays as it was, because the new one is worse" in " ".join(worse.stderr.split())
     assert fingerprint(served / "model") == before
-    done = _learn_again(served, "40")
+    done = _learn_again(served, "5")
     assert done.returncode == 0, done.stderr
     assert (fingerprint(served / "model") != before) == ("takes its place" in done.stderr)
     assert not (served / "model.new").exists()

@@ -38,7 +38,7 @@ def judge(model: VIPClassifier) -> None:
     assert expected.startswith("about")
 
 
-@pytest.mark.parametrize("querier", ["information", "straight-through"])
+@pytest.mark.parametrize("querier", ["information", pytest.param("straight-through", marks=pytest.mark.slow)])
 def test_one_column_is_asked(querier: Any) -> None:
     judge(VIPClassifier(querier=querier, calibration=0.3, **QUICK).fit(*noisy(900, 0)))
 

@@ -25,6 +25,7 @@ from pursuit.estimators.risk import (
 from pursuit.inference.guarantees import NEVER
 
 N_WORLDS = 100
+SLOW = pytest.mark.slow
 
 
 def chains(confidence: Any, wrong: Any) -> HeldOutChains:
@@ -86,12 +87,12 @@ def risk_of(rates: dict[float, float], level: float) -> float:
     [
         pytest.param({0.9: 0.101}, id="just unsafe"),
         pytest.param({0.999: 0.101, 0.97: 0.101, 0.93: 0.101, 0.6: 0.101}, id="unsafe at all levels"),
-        pytest.param({0.999: 0.02, 0.97: 0.08, 0.9: 0.15, 0.6: 0.4}, id="the less sure, the worse"),
-        pytest.param({0.999: 0.3, 0.97: 0.0, 0.9: 0.0, 0.6: 0.12}, id="the surest are the worst"),
-        pytest.param({0.999: 0.0, 0.97: 0.25, 0.9: 0.0, 0.6: 0.2}, id="up and down"),
+        pytest.param({0.999: 0.02, 0.97: 0.08, 0.9: 0.15, 0.6: 0.4}, id="the less sure, the worse", marks=SLOW),
+        pytest.param({0.999: 0.3, 0.97: 0.0, 0.9: 0.0, 0.6: 0.12}, id="the surest are the worst", marks=SLOW),
+        pytest.param({0.999: 0.0, 0.97: 0.25, 0.9: 0.0, 0.6: 0.2}, id="up and down", marks=SLOW),
     ],
 )
-@pytest.mark.parametrize("n", [pytest.param(70, marks=pytest.mark.slow), 200])
+@pytest.mark.parametrize("n", [pytest.param(70, marks=SLOW), 200])
 def test_the_promise_is_kept_in_known_worlds(rates: dict[float, float], n: int) -> None:
     randomness, alpha, delta = np.random.default_rng(0), 0.1, 0.1
     broken = 0

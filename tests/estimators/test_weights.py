@@ -81,12 +81,14 @@ def test_the_pruning_of_a_tree_is_chosen_by_the_weights() -> None:
 
 BY_TRIAL = ("ram", "ram+", "refuel")
 """They learn as policies do, which takes more rows and passes."""
+QUICK_TO_FOLLOW = ("vip", "vip-information", "all-answers")
+"""All others learn by the same weighted loss."""
 
 
 @pytest.mark.parametrize(
     "method",
     [
-        pytest.param(name, marks=pytest.mark.slow if name in BY_TRIAL else ())
+        pytest.param(name, marks=() if name in QUICK_TO_FOLLOW else pytest.mark.slow)
         for name in of_classes(METHODS)
         if METHODS[name].accepts("stages")
     ],

@@ -77,9 +77,9 @@ def model(request: pytest.FixtureRequest) -> VIPClassifier:
     return VIPClassifier(query_set, querier=request.param, stages=[Stage(epochs=25)], random_state=0).fit(X, y)
 
 
-@pytest.mark.parametrize("stop", ["confidence=0.9", "budget=1", "budget=0", "cost=3", "confidence=0.95,cost=1"])
+@pytest.mark.parametrize("stop", ["confidence=0.9", "budget=0", "confidence=0.95,cost=1"])
 def test_they_are_those_of_the_chains_up_to_the_stop(model: VIPClassifier, stop: str) -> None:
-    X, y = patients(100)
+    X, y = patients(40)
     found = model.evaluate(X, y, stop, with_bits=True).questions
     assert found is not None
     chains = model.explain(X, stop)
@@ -88,7 +88,7 @@ def test_they_are_those_of_the_chains_up_to_the_stop(model: VIPClassifier, stop:
             [step.name for step in chain.steps].index(use.name) for chain in chains if use.name in str(chain.steps)
         ]
         steps = [step for chain in chains for step in chain.steps if step.name == use.name]
-        assert use.share_asked == pytest.approx(len(steps) / 100)
+        assert use.share_asked == pytest.approx(len(steps) / 40)
         if not steps:
             assert (use.mean_position, use.mean_bits, use.mean_gained, use.share_answered) == (None,) * 4
             continue

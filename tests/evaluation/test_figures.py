@@ -370,8 +370,7 @@ def test_given_answers_are_listed_above_the_start() -> None:
     assert_nothing_cut_off(figure)
 
 
-@pytest.mark.parametrize("n_steps", [0, 1, 45])
-@pytest.mark.parametrize("classes", [("cat", "dog"), LONG_NAMES], ids=["two", "many"])
+@pytest.mark.parametrize(("n_steps", "classes"), [(0, LONG_NAMES), (1, ("cat", "dog")), (45, LONG_NAMES)])
 def test_nothing_is_cut_off(n_steps: int, classes: tuple[str, ...]) -> None:
     answers = ("yes", None, "one of several possible answers, all of them long")
     chain = make_chain(n_steps, classes, answers, LONG_QUESTION)
@@ -414,7 +413,7 @@ def test_long_answer_chains_are_thinned_and_keep_their_numbers(n_steps: int, max
     assert_nothing_cut_off(figure)
 
 
-@pytest.mark.parametrize("n_steps", [0, 2, 12])
+@pytest.mark.parametrize("n_steps", [0, 12])
 def test_a_picture_stands_beside_the_chain(n_steps: int, tmp_path: Path) -> None:
     picture = np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8)
     figure = answer_chain(make_chain(n_steps), tmp_path / "bird.png", title="a bird", picture=picture)

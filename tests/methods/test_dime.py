@@ -208,6 +208,7 @@ def test_it_asks_better_than_chance(trained: DIMEClassifier) -> None:
     assert trained.evaluate(*draw(2000, 1)).area > chance.evaluate(*draw(2000, 1)).area + 0.02
 
 
+@pytest.mark.slow
 def test_a_penalty_ends_chains_where_little_is_left_to_learn(trained: DIMEClassifier) -> None:
     settings = DIMESettings(penalty=0.05)
     x, available = QUERIES.answers(draw(200, 1)[0])

@@ -156,6 +156,7 @@ class Interrupted(Exception):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [1, 2])
 def test_a_resumed_run_ends_as_if_never_interrupted(tmp_path: Path, stage: int) -> None:
     X, y = table()

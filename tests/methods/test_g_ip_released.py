@@ -147,7 +147,9 @@ def test_numbers_that_do_not_fit_are_refused() -> None:
         ConvLayers((1, 2, 3, 0))
 
 
-@pytest.mark.parametrize("query_set", [COLUMNS, SMALL_IMAGES, PatchQueries((1, 6, 6), size=4)])
+@pytest.mark.parametrize(
+    "query_set", [COLUMNS, pytest.param(SMALL_IMAGES, marks=pytest.mark.slow), PatchQueries((1, 6, 6), size=4)]
+)
 def test_parts_give_the_same_as_all_at_once(query_set: QuerySet, monkeypatch: pytest.MonkeyPatch) -> None:
     layers = ConvLayers((2, 3, 4, 5), dense=8) if query_set is SMALL_IMAGES else (8,)
     settings = GIPSettings(4, layers, Langevin.released(n_chains=2, n_samples=5))

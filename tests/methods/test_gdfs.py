@@ -142,6 +142,7 @@ def test_the_noise_is_gumbels() -> None:
     torch.testing.assert_close(frequency, final.bias.softmax(dim=0), atol=0.012, rtol=0)
 
 
+@pytest.mark.slow
 def test_it_asks_better_than_chance_and_is_saved_with_its_settings(tmp_path: Path) -> None:
     (X, y), test = draw(1000, 0), draw(1000, 1)
     settings = GDFSSettings((1.0, 0.2), pretraining=0.25)

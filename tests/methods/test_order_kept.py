@@ -50,12 +50,12 @@ def test_no_chain_breaks_the_order(method: str, tmp_path: Path) -> None:
     loaded = pursuit.load(tmp_path / "model")
     assert loaded.model_.query_set.order == ORDER
     for stop in ("budget=9", CostBudget(3)):
-        chains = loaded.explain(X.iloc[:25], stop)
+        chains = loaded.explain(X.iloc[:12], stop)
         for row, chain in enumerate(chains):
             check_chain(ORDER, QUERIES, chain)
             is_there = not isinstance(X["sex"].iloc[row], float)
             assert [step.name for step in chain.initially_known] == ["sex"] * is_there
-    evaluation = loaded.evaluate(X.iloc[:40], Y[:40])
+    evaluation = loaded.evaluate(X.iloc[:20], Y[:20])
     assert evaluation.at_stop is not None
     assert evaluation.at_stop.mean_asked <= 6  # what is known beforehand does not count
     torch.testing.assert_close(loaded.predict_proba(X.iloc[:5]), model.predict_proba(X.iloc[:5]))

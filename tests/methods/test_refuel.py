@@ -132,6 +132,7 @@ def test_it_learns_to_rebuild_what_goes_together(trained: REFUELClassifier, pati
     assert right > by_frequency + 0.05
 
 
+@pytest.mark.slow
 def test_it_asks_for_what_patients_have(trained: REFUELClassifier, patients: Any) -> None:
     x, y, initially_known = patients
     history = rolled_out_histories(

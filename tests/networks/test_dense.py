@@ -129,12 +129,13 @@ def test_layers_are_linear_normalised_and_cut_off() -> None:
     assert dense_layers(3, (), dropout=0.1) == []
 
 
-@pytest.mark.parametrize("p", [0.1, 0.5])
-@pytest.mark.parametrize("shape", [(256, 256), (3, 5), (1024, 1024)])  # the last is larger than the pool's masks
+@pytest.mark.parametrize(
+    ("p", "shape"), [(0.1, (256, 256)), (0.5, (3, 5)), (0.5, (1024, 1024))]
+)  # the last is larger than the pool's masks
 def test_dropout_drops_its_share_at_other_places_each_time_and_keeps_the_mean(p: float, shape: tuple[int, int]) -> None:
     torch.manual_seed(0)
     dropout, ones = Dropout(p), torch.ones(shape)
-    masks = torch.stack([dropout(ones) for _ in range(8 if len(ones) > 3 else 2000)])
+    masks = torch.stack([dropout(ones) for _ in range(4 if len(ones) > 3 else 1000)])
     assert set(masks.unique().tolist()) == {0.0, masks.max().item()}
     assert masks.max().item() == pytest.approx(1 / (1 - p))
     assert (masks == 0).float().mean().item() == pytest.approx(p, abs=0.01)

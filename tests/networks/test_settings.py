@@ -45,10 +45,19 @@ CASES: list[tuple[NetworkSettings, QuerySet]] = [
     (DenseNet(4, (1, 2, 2, 2)), PHOTOS),
     (DenseNet(3, (2, 1), reduction=0.7), SMALL_PHOTOS),
 ]
+VARIANTS = (
+    Residual(0.0625, 0.03125),
+    DLA((4, 4, 6, 8), (1, 3)),
+    DLA((4, 4, 6, 8, 10, 16), decode=True),
+    DenseNet(3, (2, 1), reduction=0.7),
+)
+"""Other forms of large networks, which the slow tests look at."""
 every_case = pytest.mark.parametrize(
     ("settings", "query_set"),
-    CASES,
-    ids=[f"{type(settings).__name__}-{i}" for i, (settings, _) in enumerate(CASES)],
+    [
+        pytest.param(*case, id=f"{type(case[0]).__name__}-{i}", marks=pytest.mark.slow if case[0] in VARIANTS else ())
+        for i, case in enumerate(CASES)
+    ],
 )
 
 

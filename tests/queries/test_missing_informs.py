@@ -75,7 +75,9 @@ def mixed_rows(query_set: ColumnQueries, n: int = 60, seed: int = 0) -> Rows:
 # A world in which only missingness tells
 
 
-@pytest.mark.parametrize("kind", COLUMN_TYPES)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind == "number" else pytest.mark.slow) for kind in COLUMN_TYPES]
+)
 def test_only_with_the_option_the_label_is_found(kind: str) -> None:
     X, y = world(kind, share=0.4)
     X_test, y_test = world(kind, 200, seed=1, share=0.4)

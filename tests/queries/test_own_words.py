@@ -26,6 +26,7 @@ def found(queries: QuerySet, text: str) -> dict[str, object]:
     return {one.name: one.answer for one in suggest(queries, text) if one.place == 1}
 
 
+@pytest.mark.slow
 def test_vectors_are_those_of_the_library() -> None:
     transformers = pytest.importorskip("sentence_transformers")
     from importlib.util import find_spec

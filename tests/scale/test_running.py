@@ -145,10 +145,10 @@ def test_a_share_that_comes_to_nothing_is_told(model: PursuitClassifier, parquet
 
 def test_chains_go_on_where_they_stopped(model: PursuitClassifier, parquet: Path, tmp_path: Path) -> None:
     whole, part = tmp_path / "whole", tmp_path / "part"
-    assert write_folder(Explain(model, of(parquet, part_rows=150), None, whole), Local(), nobody) == 2400
+    assert write_folder(Explain(model, of(parquet), None, whole), Local(), nobody) == 2400
     with pytest.raises(KeyboardInterrupt):
-        write_folder(Explain(model, of(parquet, part_rows=150), None, part), Interrupted(2), nobody)
-    assert write_folder(Explain(model, of(parquet, part_rows=150), None, part), Local(), nobody) == 2400
+        write_folder(Explain(model, of(parquet), None, part), Interrupted(2), nobody)
+    assert write_folder(Explain(model, of(parquet), None, part), Local(), nobody) == 2400
     for path in sorted(whole.glob("part-*")):
         assert path.read_bytes() == (part / path.name).read_bytes()
     table = pd.read_parquet(whole)

@@ -114,8 +114,9 @@ def test_without_batch_norm_no_batch_is_drawn() -> None:
     assert refresh_batch_norm(nn.Linear(3, 4), nobody(), print) == []
 
 
-@pytest.mark.parametrize("histories", [RandomHistories(), RolledOutHistories(3), CarriedHistories(4)])
-@pytest.mark.parametrize("average", [0.9, 0.0])
+@pytest.mark.parametrize(
+    ("histories", "average"), [(RandomHistories(), 0.9), (RolledOutHistories(3), 0.9), (CarriedHistories(4), 0.0)]
+)
 def test_averaged_weights_end_with_statistics_of_their_own(histories: HistorySettings, average: float) -> None:
     """The means are those of what the first norm of the trained model is shown after the last step."""
     model = fresh(PATCHES, Conv((4, 8), hidden=16))

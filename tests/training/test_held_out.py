@@ -129,7 +129,7 @@ def test_the_last_weights_are_kept_unless_they_are_clearly_worse(
 def test_one_that_prefers_the_end_has_no_patience() -> None:
     reports: list[Report] = []
     run, settings = TrainingRun(on_report=reports.append), EarlyStopping(noise(300, 2), 1, 1, prefers_end=True)
-    (kept,) = train(fresh(), noise(60, 1), [Stage(30, batch_size=32)], early_stopping=settings, run=run)
+    (kept,) = train(fresh(), noise(60, 1), [Stage(12, batch_size=32)], early_stopping=settings, run=run)
     assert reports[-1].step == reports[-1].n_steps
     losses = [report.held_out_loss for report in reports]
     assert kept.share in (1.0, reports[losses.index(min(losses))].step / reports[-1].n_steps)  # type: ignore[type-var]

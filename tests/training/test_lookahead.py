@@ -71,6 +71,7 @@ def test_what_decides_is_asked_first(ahead: VIPClassifier) -> None:
     assert (ahead.predict(X) == y).mean() > 0.95
 
 
+@pytest.mark.slow
 def test_one_who_does_not_look_ahead_takes_the_hint() -> None:
     """At the empty history, the loss after one answer is least after the hint."""
     histories = CarriedHistories(1, random_share=0.0)

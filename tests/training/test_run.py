@@ -59,7 +59,13 @@ def timeless_log(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     ("killed_at", "held_out"),
-    [(1, True), (7, False), (N_REPORTS + 1, True), (N_REPORTS + 11, False), (2 * N_REPORTS + 11, True)],
+    [
+        pytest.param(1, True, marks=pytest.mark.slow),
+        pytest.param(7, False, marks=pytest.mark.slow),
+        (N_REPORTS + 1, True),
+        (N_REPORTS + 11, False),
+        pytest.param(2 * N_REPORTS + 11, True, marks=pytest.mark.slow),
+    ],
 )
 def test_a_resumed_run_ends_with_the_same_bits(
     tmp_path: Path, killed_at: int, held_out: bool, monkeypatch: pytest.MonkeyPatch
@@ -80,6 +86,7 @@ def test_a_resumed_run_ends_with_the_same_bits(
     assert timeless_log(tmp_path) == log
 
 
+@pytest.mark.slow
 def test_a_run_by_information_ends_with_the_same_bits_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed amid carried histories, before rolled-out ones."""
     monkeypatch.setattr(run_module, "CHECKPOINT_PAUSE", 0)

@@ -25,7 +25,7 @@ def make_trainer(stages: list[Stage], seed: int = 3, held_out: bool = True) -> T
 
 
 @EVERY_STAGE
-@pytest.mark.parametrize("held_out", [False, True])
+@pytest.mark.parametrize("held_out", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_state_is_restored_and_training_goes_on_with_the_same_bits(stage: Stage, held_out: bool) -> None:
     """The trainer that goes on has another seed, and has been elsewhere before."""
     with own_randomness(3, torch.device("cpu")):

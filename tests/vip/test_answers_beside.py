@@ -105,6 +105,7 @@ def test_it_takes_nothing_from_querier_and_classifier(
     assert all(gradient.any() for gradient in torch.autograd.grad(loss, own))
 
 
+@pytest.mark.slow
 def test_its_bits_are_close_to_those_of_what_asks_by_them(fitted: VIPClassifier) -> None:
     X, y = patients()
     by_bits = VIPClassifier(querier="information", **fitted_plan(fitted)).fit(X, y).model_

@@ -287,7 +287,7 @@ def test_possible_answers_are_those_that_the_bits_are_made_of(informed: Informat
         pytest.param(MLP((48,)), False, True, marks=pytest.mark.slow),
         pytest.param(MLP((48,), direct=True), False, False, marks=pytest.mark.slow),
         (MLP((48,), direct=True), True, True),
-        (SetNetwork(16, "sum", 24, (32,)), False, False),
+        pytest.param(SetNetwork(16, "sum", 24, (32,)), False, False, marks=pytest.mark.slow),
         pytest.param(SetNetwork(16, "max", 24, (32,), norm="batch"), True, False, marks=pytest.mark.slow),
     ],
 )
@@ -305,7 +305,8 @@ def test_every_network_learns_by_information(network: NetworkSettings, shared: b
         assert torch.equal(again.scores(history), model.scores(history))
 
 
-@pytest.mark.parametrize("histories", [RandomHistories(), pytest.param(RolledOutHistories(), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("histories", [RandomHistories(), RolledOutHistories()])
 def test_other_histories_train_by_information(histories: RandomHistories | RolledOutHistories) -> None:
     rows = draw(known_world(), 4_000, seed=4)
     model = by_information(rows, MLP((32,)), histories)

@@ -60,9 +60,10 @@ def table(make_columns: Any, make_rows: Any) -> tuple[ColumnQueries, AnswerLikel
     return query_set, AnswerLikelihood(query_set), History(rows.x.float(), known, known)
 
 
-@pytest.mark.parametrize("wrap", [lambda network: network, Opaque], ids=["split", "opaque"])
+@pytest.mark.parametrize(
+    ("wrap", "standardised"), [(lambda network: network, True), (Opaque, False)], ids=["split", "opaque"]
+)
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
-@pytest.mark.parametrize("standardised", [False, True])
 def test_a_network_reads_the_history_with_one_answer_more(
     make_columns: Any, make_rows: Any, network: NetworkSettings, wrap: Callable[[Any], nn.Module], standardised: bool
 ) -> None:

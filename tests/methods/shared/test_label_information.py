@@ -74,8 +74,8 @@ def test_drawn_patches_tell_about_the_same_as_listed_ones(monkeypatch: pytest.Mo
     images = PatchQueries((1, 3, 4), size=2, threshold=0.5)
     likelihood, seen = AnswerLikelihood(images), torch.zeros(1, 12, dtype=torch.bool)
     seen[0, [0, 1, 4, 5, 6]] = True
-    outputs = random_outputs(likelihood, 250)
-    noise = torch.rand(250, 12, generator=torch.Generator().manual_seed(1))
+    outputs = random_outputs(likelihood, 120)
+    noise = torch.rand(120, 12, generator=torch.Generator().manual_seed(1))
     listed = label_information(likelihood, outputs, seen, POSTERIOR.log()[None], noise)
     monkeypatch.setattr(module, "LISTED_UNITS", 3)
     drawn = label_information(likelihood, outputs, seen, POSTERIOR.log()[None], noise)

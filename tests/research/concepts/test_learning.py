@@ -33,6 +33,7 @@ def test_a_small_network_learns_what_it_is_shown(make_coloured: Make, build: Bui
     assert not network.training
 
 
+@pytest.mark.slow
 def test_shares_are_learned_as_shares(make_coloured: Make, build: Build) -> None:
     shown, others = make_coloured(seed=0), make_coloured(seed=1)
     network = fresh(build, 0)
@@ -92,6 +93,7 @@ def test_the_same_seed_gives_the_same_network_and_leaves_other_randomness_alone(
     assert torch.equal(state, torch.get_rng_state())
 
 
+@pytest.mark.slow
 def test_smoothed_labels_keep_logits_small(make_coloured: Make, build: Build) -> None:
     shown = make_coloured()
     plain, smoothed = fresh(build, 0), fresh(build, 0)
@@ -133,6 +135,7 @@ def test_half_of_the_copies_are_mirrored_and_all_show_most_of_the_image() -> Non
     assert spread.min() > 0.6 * 0.5**0.5 * 0.6
 
 
+@pytest.mark.slow
 def test_calibration_on_other_images_tames_a_network_that_learned_by_heart(make_coloured: Make, build: Build) -> None:
     shown, held_out, others = (make_coloured(seed=seed, wrong=0.2) for seed in range(3))
     network = fresh(build, 0)

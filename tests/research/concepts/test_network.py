@@ -112,6 +112,7 @@ def test_without_the_packages_the_error_says_what_to_install(monkeypatch: pytest
         efficientnet_lite(3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", [0, 2])
 def test_the_real_backbone_is_built_saved_and_loaded(variant: int, tmp_path: Path) -> None:
     pytest.importorskip("efficientnet_lite_pytorch", reason="the extra 'concepts' is not installed")
@@ -127,6 +128,7 @@ def test_the_real_backbone_is_built_saved_and_loaded(variant: int, tmp_path: Pat
         assert torch.equal(load(tmp_path)[0](images), logits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [64, 70])
 def test_the_real_backbone_says_what_the_package_says(size: int) -> None:
     package = pytest.importorskip("efficientnet_lite_pytorch", reason="the extra 'concepts' is not installed")

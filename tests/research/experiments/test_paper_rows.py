@@ -89,6 +89,7 @@ def test_released_settings_are_those_of_the_query_set(place: Place) -> None:
     assert made.method.build(task.query_set).settings == GIPSettings.released(task.query_set)
 
 
+@pytest.mark.slow
 def test_rows_of_g_ip_are_asked_a_few_at_a_time(
     place: Place, few_chains: GIPSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -155,11 +155,11 @@ def test_the_same_again_is_read(tmp_path: Path) -> None:
     "change",
     [
         {"recipe": RECIPE.tempered(0.5, 0.5)},
-        {"recipe": RECIPE.scaled(2)},
-        {"recipe": replace(RECIPE, network=MLP((9,)))},
-        {"recipe": replace(RECIPE, query_options={"mask": False})},
+        pytest.param({"recipe": RECIPE.scaled(2)}, marks=pytest.mark.slow),
+        pytest.param({"recipe": replace(RECIPE, network=MLP((9,)))}, marks=pytest.mark.slow),
+        pytest.param({"recipe": replace(RECIPE, query_options={"mask": False})}, marks=pytest.mark.slow),
         {"validation": True},
-        {"seed": 1},
+        pytest.param({"seed": 1}, marks=pytest.mark.slow),
         {"name": "random", "title": "random order", "method": METHODS["random"]},
     ],
 )
@@ -203,9 +203,9 @@ SMOOTHED = Stage(8, batch_size=16, label_smoothing=0.1, augment=Shifts(1, mirror
 @pytest.mark.parametrize(
     ("task", "recipe", "n_reports"),
     [
-        ("columns", RECIPE, 9),
+        pytest.param("columns", RECIPE, 9, marks=pytest.mark.slow),
         ("images", replace(RECIPE, stages=(*RECIPE.stages, SMOOTHED), max_queries=None), 12),
-        ("drawn", RECIPE, 5),
+        pytest.param("drawn", RECIPE, 5, marks=pytest.mark.slow),
     ],
 )
 def test_an_interrupted_run_goes_on(task: str, recipe: Recipe, n_reports: int, tmp_path: Path) -> None:
@@ -248,14 +248,14 @@ def test_a_run_killed_while_measuring_is_not_trained_again(tmp_path: Path, monke
     assert weights(tmp_path) == before
 
 
-@pytest.mark.parametrize("damage", ["{bad", "[]", "", "{}"])
-def test_a_damaged_result_is_measured_again(damage: str, tmp_path: Path) -> None:
+def test_a_damaged_result_is_measured_again(tmp_path: Path) -> None:
     before, _ = measure(make(tmp_path))
-    (tmp_path / "result.json").write_text(damage)
-    after, watcher = measure(make(tmp_path))
-    assert after.evaluation == before.evaluation
-    assert not watcher.reports
-    assert (before.resumed, after.resumed) == (False, True)
+    for damage in ("{bad", "[]", "", "{}"):
+        (tmp_path / "result.json").write_text(damage)
+        after, watcher = measure(make(tmp_path))
+        assert after.evaluation == before.evaluation
+        assert not watcher.reports
+        assert (before.resumed, after.resumed) == (False, True)
 
 
 def test_a_result_of_other_settings_does_not_outlive_a_training_that_fails(tmp_path: Path) -> None:

@@ -71,11 +71,11 @@ def test_a_folder_holds_everything(tmp_path: Path) -> None:
 
 
 def test_the_same_search_tries_the_same_however_it_was_interrupted(tmp_path: Path) -> None:
-    whole = tune(SEARCH, tmp_path / "whole", n_trials=5)
+    whole = tune(SEARCH, tmp_path / "whole", n_trials=4)
     with pytest.raises(Interrupted):
-        tune(SEARCH, tmp_path / "part", n_trials=5, engine=InterruptedAfter(2))
-    tune(SEARCH, tmp_path / "part", n_trials=4)
-    part = tune(SEARCH, tmp_path / "part", n_trials=5)
+        tune(SEARCH, tmp_path / "part", n_trials=4, engine=InterruptedAfter(2))
+    tune(SEARCH, tmp_path / "part", n_trials=3)
+    part = tune(SEARCH, tmp_path / "part", n_trials=4)
     tried = [[(trial.values, trial.judged and trial.judged.area) for trial in one.trials] for one in (whole, part)]
     assert tried[0] == tried[1]
     other = tune(replace(SEARCH, seed=1), tmp_path / "other", n_trials=2)

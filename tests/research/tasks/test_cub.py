@@ -197,6 +197,7 @@ def test_recipes_say_on_which_scale_answers_are_seen(made: Path, recipe: str, sc
     assert torch.allclose(seen, torch.full((16, 3), wanted))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [write_compact], indirect=True, ids=["compact"])
 def test_folds_are_made_one_by_one_and_each_only_once(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_once, apart = made / "cub", made.parent / "apart"

@@ -100,7 +100,7 @@ def test_drawn_validation_patients_are_others(real_task: Callable[[str], Task]) 
     assert symcat._test_seed(VALIDATION_SEED) != symcat._test_seed(0)
 
 
-@pytest.mark.parametrize("name", ["digits", "muzhi", "dxy", "mnist"])
+@pytest.mark.parametrize("name", ["digits", "muzhi", "dxy", pytest.param("mnist", marks=pytest.mark.slow)])
 def test_a_validation_run_never_sees_test_rows(real_task: Callable[[str], Task], name: str) -> None:
     """Neither in training nor in measuring: all its rows are training rows of the run proper."""
     real_task(name)
@@ -131,7 +131,7 @@ def drawn_task(X_test: np.ndarray, y_test: np.ndarray) -> Task:
     ("make", "validation"),
     [
         (columns_task, False),
-        (columns_task, True),
+        pytest.param(columns_task, True, marks=pytest.mark.slow),
         (drawn_task, False),
         pytest.param(images_task, True, marks=pytest.mark.slow),
     ],

@@ -201,6 +201,7 @@ def test_another_seed_has_other_patients(real_task: Callable[[str], Task]) -> No
     assert np.mean(task.y_test == other.y_test) < 0.05
 
 
+@pytest.mark.slow
 def test_exact_pursuit_is_as_good_as_is_known(real_task: Callable[[str], Task]) -> None:
     """On 100,000 patients it was right for .675 after 20 queries; one deviation of 2,000 patients is .0105."""
     task, exact = real_task("symcat-200"), symcat.exact(200)
