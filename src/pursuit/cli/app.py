@@ -25,7 +25,7 @@ from pursuit.cli.console import err, escaped, in_words, show
 from pursuit.cli.options import with_options
 from pursuit.version import __version__
 
-COMMANDS = (
+COMMANDS = [
     "demo",
     "new",
     "questions",
@@ -48,7 +48,7 @@ COMMANDS = (
     "methods",
     "concepts",
     "data",
-)
+]
 """In the order in which people need them. A file has a function of the same name, and a group of commands
 is `commands` in its file."""
 PLUGINS_VARIABLE = "PURSUIT_PLUGINS"
@@ -63,12 +63,6 @@ class CommandsByName(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
         return name, load_command(name) if name in COMMANDS else command, rest
-
-
-def add_commands(app: typer.Typer) -> None:
-    """List all commands in `app`, each with the first lines of its documentation."""
-    for name in COMMANDS:
-        app.command(name, help=_help(name))(_loaded_later)
 
 
 def load_command(name: str) -> Any:
@@ -218,4 +212,5 @@ def _place(error: Exception) -> str:
     return f"line {last.lineno} of {last.filename}"
 
 
-add_commands(app)
+for _name in COMMANDS:  # each is listed with the first lines of its documentation
+    app.command(_name, help=_help(_name))(_loaded_later)

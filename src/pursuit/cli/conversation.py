@@ -189,7 +189,8 @@ class Conversation:
             self.keep()
             if typed.action not in ("skip", "more"):  # which leave the belief as it is
                 self._say(belief_bars(session.state(), self.console.encoding))
-                self._say_also()
+                for name, other in session.also.items():
+                    self._say(f"{name}: {other.belief}")
         except ValueError as error:
             self.console.print(f"   {escaped(str(error))}", style="red", highlight=False, soft_wrap=True)
         return True
@@ -322,11 +323,6 @@ class Conversation:
         for start in range(0, len(items), n_columns):
             line = "".join(f"{item:<{width}}" for item in items[start : start + n_columns])
             self.console.print(f"   {escaped(line.rstrip())}", highlight=False, soft_wrap=True)
-
-    def _say_also(self) -> None:
-        """The belief about further targets, a line each."""
-        for name, other in self.session.also.items():
-            self._say(f"{name}: {other.belief}")
 
     def _say(self, text: str, margin: str = "   ") -> None:
         self.console.print(escaped(indent(text, margin)), highlight=False, soft_wrap=True)

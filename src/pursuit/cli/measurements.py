@@ -43,11 +43,6 @@ def print_regression(name: str, evaluation: RegressionEvaluation) -> None:
         )
 
 
-def _title(name: str, evaluation: Evaluation | RegressionEvaluation) -> str:
-    queries = "1 query" if evaluation.n_queries == 1 else f"{evaluation.n_queries} queries"
-    return f"{name}: {count(evaluation.n_rows, 'row')}, {queries}"
-
-
 def print_evaluation(name: str, evaluation: Evaluation | RegressionEvaluation) -> None:
     """Print how good a model is; that it is no better than guessing is said first."""
     for sentence in no_better_than_guessing(evaluation):
@@ -61,7 +56,8 @@ def print_evaluation(name: str, evaluation: Evaluation | RegressionEvaluation) -
     by_step = evaluation.confidence_by_asked, evaluation.calibration_error_by_asked, evaluation.brier_by_asked
     measured = [values for values in by_step if values]
     titles += ["confidence", "calibration error", "Brier score"] if measured else []
-    table = Table(*titles, title=_title(name, evaluation))
+    queries = "1 query" if evaluation.n_queries == 1 else f"{evaluation.n_queries} queries"
+    table = Table(*titles, title=f"{name}: {count(evaluation.n_rows, 'row')}, {queries}")
     for n, accuracy in thin(by_asked):
         answered = [f"{by_answered[n]:.3f}"] if lacks_answers else []
         table.add_row(str(n), f"{accuracy:.3f}", *answered, *(f"{values[n]:.3f}" for values in measured))

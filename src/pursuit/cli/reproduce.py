@@ -25,7 +25,7 @@ from pursuit.cli.options import AsJson, EngineOptions, Seeds
 from pursuit.options import Option, Seed
 
 if TYPE_CHECKING:
-    from pursuit.research.experiments.paper import PaperRun, Place
+    from pursuit.research.experiments.paper import PaperRun
 from pursuit.research.experiments.options import Changes, ReproductionOptions
 
 PAPER = "paper"
@@ -110,7 +110,10 @@ def _paper(
     if not chosen:
         raise ValueError(f"No run is called {' or '.join(only)}: `pursuit reproduce paper` lists them.")
     chosen = [replace(run, minutes=minutes_of(run, done)) for run in chosen]
-    status = {run: _status(run, run in done, place) for run in chosen}
+    status = {
+        run: DONE if run in done else NO_DATA if not run.has_data else BEGUN if place.has_begun(run) else TO_DO
+        for run in chosen
+    }
     if minutes is None:
         _show(status, as_json)
         return
@@ -121,12 +124,6 @@ def _paper(
         failed = work_through(left, minutes, jobs, place, say)
     if failed:
         raise ValueError(f"These failed, and the same command tries them again: {', '.join(failed)}.")
-
-
-def _status(run: "PaperRun", is_done: bool, place: "Place") -> str:
-    if is_done:
-        return DONE
-    return NO_DATA if not run.has_data else BEGUN if place.has_begun(run) else TO_DO
 
 
 def _show(status: "dict[PaperRun, str]", as_json: bool) -> None:

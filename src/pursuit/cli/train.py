@@ -1,7 +1,6 @@
 """`pursuit train`: learn from a task or a file, measure on held-out rows, and save the model."""
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -150,7 +149,9 @@ def train(
     from pursuit.training.logs import check_log
 
     chosen = find_method(method, regress)
-    _check_options(chosen, {**chosen_parameters(options), **chosen_parameters(table)})
+    for option, parameter in {**chosen_parameters(options), **chosen_parameters(table)}.items():
+        if not chosen.accepts(parameter):
+            raise ValueError(f"{option} does not apply to the method {chosen.name} ({chosen.title}): leave it out.")
     engine = find_engine(options.engine, options.address)
     if Path(source).is_dir():
         say(f"Looking for files in {source} and all folders below it …")
@@ -303,13 +304,6 @@ def find_method(name: str, regress: bool) -> "Method":
     if regress and not found.predicts_numbers:
         raise ValueError(f"The method {name} predicts classes: leave out --regress, or take --method {VIP_REGRESSOR}.")
     return found
-
-
-def _check_options(method: "Method", parameters: Mapping[str, str]) -> None:
-    """Raise ValueError for the first option whose parameter the method's estimator does not have."""
-    for option, parameter in parameters.items():
-        if not method.accepts(parameter):
-            raise ValueError(f"{option} does not apply to the method {method.name} ({method.title}): leave it out.")
 
 
 def _tuned(folder: Path, method: str) -> dict[str, Any]:

@@ -69,7 +69,8 @@ class Form:
         profile = "sdc-questionnaire" if with_items else "sdc-questionnaire-adapt-srch"
         found: Json = {
             "resourceType": "Questionnaire",
-            "id": _id(self.url.rsplit("/", 1)[-1].rsplit(":", 1)[-1]),
+            "id": re.sub(r"[^A-Za-z0-9.-]+", "-", self.url.rsplit("/", 1)[-1].rsplit(":", 1)[-1])[:64]
+            or "questionnaire",
             "meta": {"profile": [f"{SDC}/{profile}"]},
             "url": self.url,
             "name": "P" + re.sub(r"\W+", "_", self.title, flags=re.ASCII)[:200].strip("_") + "_",
@@ -193,11 +194,6 @@ def _type(question: Question) -> str:
 
 def _is_yes(question: Question, answer: str) -> bool:
     return answer == question.choices[0].value
-
-
-def _id(text: str) -> str:
-    """A text as an id, which has letters, digits, - and . only."""
-    return re.sub(r"[^A-Za-z0-9.-]+", "-", text)[:64] or "questionnaire"
 
 
 # ---- $next-question

@@ -58,15 +58,12 @@ LEAST_ROWS = 4096
 """With fewer rows, it takes longer to find what they have in common than to compute each of them."""
 
 
-def has_common_answers(query_set: QuerySet) -> bool:
-    """Whether answers are words of a list, which rows have in common, and each stands in features of its own."""
-    return query_set.has_own_units and set(query_set.units.feature_types) <= {"yes_no", "choice"}
-
-
 def can_be_common(state: HistoryState, query_set: QuerySet) -> bool:
     """Whether rows can have histories of such a state in common: equal ones must be asked the same, and other rows be
-    able to stand for them."""
-    return type(state) in (FirstLayerState, SharedInputState) and has_common_answers(query_set)
+    able to stand for them; and answers must be words of a list, each of which stands in features of its own."""
+    if type(state) not in (FirstLayerState, SharedInputState) or not query_set.has_own_units:
+        return False
+    return set(query_set.units.feature_types) <= {"yes_no", "choice"}
 
 
 def in_common(state: HistoryState, history: History, query_set: QuerySet) -> HistoryState:

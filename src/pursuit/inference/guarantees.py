@@ -9,13 +9,11 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from pursuit.inference.stopping import AnyOf, Standing, StoppingRule, Unreadable
+from pursuit.inference.stopping import AnyOf, Standing, StoppingRule
 from pursuit.registry import register
 
 NEVER = 2.0
 """A confidence that is never reached: nothing is decided there."""
-BY_LENGTH, BY_CLASS = "length", "class"
-"""What texts say behind the numbers, as in `risk=0.05x0.1xlength` and `conformal=0.1xclass`."""
 
 
 class NotGuaranteed(ValueError):
@@ -62,7 +60,7 @@ class RiskControlled(Guarantee):
     that are not decided, nor of a single class.
     """
 
-    keyword = "risk"
+    keyword, flag = "risk", "length"
     alpha: float
     delta: float = 0.1
     by_length: bool = False
@@ -107,17 +105,6 @@ class RiskControlled(Guarantee):
             "over the rows this was chosen on."
         )
 
-    def __str__(self) -> str:
-        delta = f"x{self.delta}" if self.delta != 0.1 or self.by_length else ""
-        return f"{self.keyword_of()}={self.alpha}{delta}" + (f"x{BY_LENGTH}" if self.by_length else "")
-
-    @classmethod
-    def parse(cls, numbers: str) -> Self:
-        parts = [part.strip() for part in numbers.split("x")]
-        by_length = parts[-1] == BY_LENGTH
-        shares = _shares(parts[: len(parts) - by_length], 2)
-        return cls(shares[0], shares[1] if len(shares) > 1 else cls.delta, by_length)
-
 
 @register
 @dataclass(frozen=True)
@@ -133,7 +120,7 @@ class ConformalSet(Guarantee):
     assumed that new rows are exchangeable with those rows; docs/guarantees.md says what breaks it.
     """
 
-    keyword = "conformal"
+    keyword, flag = "conformal", "class"
     alpha: float
     by_class: bool = False
     least: tuple[float, ...] = field(default=(), repr=False)
@@ -171,16 +158,6 @@ class ConformalSet(Guarantee):
         share, where = _percent(1 - self.alpha), ", in every class" if self.by_class else ""
         return f"The right label is among those that remain with a probability of {share}{where}."
 
-    def __str__(self) -> str:
-        return f"{self.keyword_of()}={self.alpha}" + (f"x{BY_CLASS}" if self.by_class else "")
-
-    @classmethod
-    def parse(cls, numbers: str) -> Self:
-        parts = [part.strip() for part in numbers.split("x")]
-        by_class = parts[-1] == BY_CLASS
-        (alpha,) = _shares(parts[: len(parts) - by_class], 1)
-        return cls(alpha, by_class)
-
 
 def guarantees_of(rule: StoppingRule) -> tuple[Guarantee, ...]:
     """The guarantees that a rule makes."""
@@ -210,15 +187,6 @@ def _check_numbers(chosen: Sequence[float]) -> None:
         raise ValueError(
             "What makes a guarantee hold are probabilities, and these are none: choose them by guarantee()."
         )
-
-
-def _shares(parts: Sequence[str], most: int) -> list[float]:
-    if not 1 <= len(parts) <= most:
-        raise Unreadable
-    try:
-        return [float(part) for part in parts]
-    except ValueError:
-        raise Unreadable from None
 
 
 def _percent(share: float) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from numbers import Integral
 from typing import Any, ClassVar, Literal, NamedTuple, Self, get_type_hints
 
@@ -45,6 +45,8 @@ class StoppingRule(ABC):
     registry_kind: ClassVar[str] = "stopping rule"
     keyword: ClassVar[str] = ""
     """How texts name the rule; by default the name of the class in lower case."""
+    flag: ClassVar[str] = ""
+    """What texts say behind the numbers where a field that is true or false is true."""
     memory_size: int | Any = 0
     needs_worth: bool | Any = False
     """Whether `step` looks at what the queries left are worth, so that they must be scored before it."""
@@ -84,24 +86,33 @@ class StoppingRule(ABC):
         return cls.keyword or cls.__name__.lower()
 
     def __str__(self) -> str:
-        numbers = [getattr(self, field.name) for field in fields(self)]  # type: ignore[arg-type]
-        defaults = [field.default for field in fields(self)]  # type: ignore[arg-type]
-        while numbers and defaults.pop() == numbers[-1]:  # fields at their default need not be written
-            numbers.pop()
-        return self.keyword_of() + ("=" + "x".join(map(str, numbers)) if numbers else "")
+        written = self._written()
+        while written and getattr(self, written[-1].name) == written[-1].default:  # which need not be written
+            written.pop()
+        values = (getattr(self, field.name) for field in written)
+        texts = [self.flag if value is True else str(value) for value in values]
+        return self.keyword_of() + ("=" + "x".join(texts) if texts else "")
+
+    @classmethod
+    def _written(cls) -> list[Field[Any]]:
+        """The fields that texts have, in their order; those without a repr are found by training."""
+        return [field for field in fields(cls) if field.repr]  # type: ignore[arg-type]
 
     @classmethod
     def parse(cls, numbers: str) -> Self:
         """The rule from what a text has behind its keyword, such as "0.001x3"; raises ValueError if it cannot be."""
-        hints, parts = get_type_hints(cls), numbers.split("x") if numbers else []
-        wanted = fields(cls)  # type: ignore[arg-type]
+        hints, parts = get_type_hints(cls), [part.strip() for part in numbers.split("x")] if numbers else []
+        flags = [field.name for field in cls._written() if hints[field.name] is bool]
+        is_flagged = bool(flags and parts and parts[-1] == cls.flag)
+        wanted = [field for field in cls._written() if field.name not in flags]
+        parts = parts[: len(parts) - is_flagged]
         if len(parts) > len(wanted) or any(field.default is MISSING for field in wanted[len(parts) :]):
             raise Unreadable
         try:
-            values = [hints[field.name](part) for field, part in zip(wanted, parts, strict=False)]
+            values = {field.name: hints[field.name](part) for field, part in zip(wanted, parts, strict=False)}
         except ValueError:
             raise Unreadable from None
-        return cls(*values)
+        return cls(**values, **dict.fromkeys(flags, is_flagged))
 
 
 class Unreadable(ValueError):

@@ -15,8 +15,6 @@ from pursuit.registry import register
 
 NOT_GIVEN_TEXT = "not given"
 """The answer, in words, that a value is missing, to a query that may be answered so."""
-
-
 FREE = 1e-9
 """In bits per cost, the cost of what costs nothing: free answers come first, the most informative of them before the
 others, and scores stay finite."""
@@ -114,39 +112,12 @@ class DoubtfulAnswer(ValueError):
         self.doubt = doubt
 
 
-NO_AND_YES = [
-    ("no", "yes"),
-    ("n", "y"),
-    ("false", "true"),
-    ("f", "t"),
-    ("0", "1"),
-    ("absent", "present"),
-    ("negative", "positive"),
-    ("neg", "pos"),
-    ("off", "on"),
-    ("nein", "ja"),
-    ("n", "j"),
-    ("falsch", "wahr"),
-    ("negativ", "positiv"),
-    ("non", "oui"),
-    ("faux", "vrai"),
-    ("no", "sí"),
-    ("no", "si"),
-    ("no", "sì"),
-    ("falso", "verdadero"),
-    ("falso", "vero"),
-    ("falso", "verdadeiro"),
-    ("não", "sim"),
-    ("nao", "sim"),
-    ("nee", "ja"),
-    ("nej", "ja"),
-    ("nei", "ja"),
-    ("nie", "tak"),
-    ("ne", "ano"),
-    ("нет", "да"),
-    ("否", "是"),
-    ("いいえ", "はい"),
-]
+_SPELLED = (
+    "no/yes n/y false/true f/t 0/1 absent/present negative/positive neg/pos off/on nein/ja n/j falsch/wahr "
+    "negativ/positiv non/oui faux/vrai no/sí no/si no/sì falso/verdadero falso/vero falso/verdadeiro não/sim "
+    "nao/sim nee/ja nej/ja nei/ja nie/tak ne/ano нет/да 否/是 いいえ/はい"
+)
+NO_AND_YES = [(no, yes) for no, _, yes in (pair.partition("/") for pair in _SPELLED.split())]
 """Words for no and yes that go together, in lower case."""
 _PAIRS = frozenset(NO_AND_YES)
 NO_WORDS, YES_WORDS = (frozenset(pair[i] for pair in NO_AND_YES) for i in (0, 1))

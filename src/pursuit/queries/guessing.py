@@ -355,7 +355,8 @@ def guess_queries(
     by_name = zip(frame.columns, columns_of(frame), strict=True)
     columns = {name: series for name, series in by_name if column_types.get(name) != "skip"}
     numbers = {name: plain_numbers(series) for name, series in columns.items() if is_plain_number(series)}
-    refuse_infinite(numbers)
+    if infinite := [name for name, values in numbers.items() if np.isinf(values).any()]:
+        raise ValueError(INFINITE.format(listed(infinite)))
     for name, series in columns.items():
         try:
             if column_types.get(name) in PARTS:
@@ -475,11 +476,6 @@ def _lacks_values(query: Choice | Number, series: Any) -> bool:
     """Whether so many rows lack a value that this may be an answer, and others have one."""
     missing = is_missing(query, series)
     return max(LEAST_MISSING, LEAST_SHARE_MISSING * len(missing)) <= missing.sum() < len(missing)
-
-
-def refuse_infinite(numbers: Mapping[str, np.ndarray]) -> None:
-    if infinite := [name for name, values in numbers.items() if np.isinf(values).any()]:
-        raise ValueError(INFINITE.format(listed(infinite)))
 
 
 # Guesses: the query, and why it is better not asked

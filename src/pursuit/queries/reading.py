@@ -59,11 +59,9 @@ def distinct_values(series: pd.Series) -> Distinct:
 
 def is_plain_number(series: Column) -> bool:
     """Whether a column is of a type of numbers or yes/no, with or without missing values."""
-    return series.dtype.kind in "fiub" if isinstance(series.dtype, np.dtype) else _is_numeric(series.dtype)
-
-
-def _is_numeric(dtype: Any) -> bool:
-    return pd.api.types.is_numeric_dtype(dtype) and not isinstance(dtype, pd.CategoricalDtype)
+    if isinstance(series.dtype, np.dtype):
+        return series.dtype.kind in "fiub"
+    return pd.api.types.is_numeric_dtype(series.dtype) and not isinstance(series.dtype, pd.CategoricalDtype)
 
 
 def is_date_type(series: pd.Series) -> bool:

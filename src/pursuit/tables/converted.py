@@ -109,7 +109,7 @@ def _converted(path: Path, _changed: int, _size: int, wanted: str | None) -> byt
         ) from None
     if wanted is not None and not sheets:
         raise ValueError(f"{path} has no sheet '{wanted}'. Its sheets are: {', '.join(names)}.")
-    rows = max(sheets, key=_n_filled, default=[])
+    rows = max(sheets, key=lambda rows: sum(bool(cell) for row in rows for cell in row), default=[])
     first = _header(rows)
     used = [i for i in range(max(map(len, rows), default=0)) if any(i < len(row) and row[i] for row in rows[first:])]
     file = io.StringIO(newline="")
@@ -122,10 +122,6 @@ def _converted(path: Path, _changed: int, _size: int, wanted: str | None) -> byt
 
 def _cells(sheet: Any) -> list[list[str]]:
     return [[cell_text(cell.value, str(cell.number_format or "")) for cell in row] for row in sheet.iter_rows()]
-
-
-def _n_filled(rows: Sequence[Sequence[str]]) -> int:
-    return sum(bool(cell) for row in rows for cell in row)
 
 
 def _header(rows: Sequence[Sequence[str]]) -> int:

@@ -296,7 +296,9 @@ def _named(table: pd.DataFrame, part: RowsPart, rows: np.ndarray) -> pd.DataFram
     numbers that are no longer than they mean something."""
     for column in map(str, table.select_dtypes("float")):
         is_share = column.startswith(PROBABILITY)
-        table[column] = table[column].round(DIGITS) if is_share else table[column].map(_significant)
+        table[column] = (
+            table[column].round(DIGITS) if is_share else table[column].map(lambda x: float(f"{x:.{DIGITS}g}"))
+        )
     name, values = (part.position, part.positions) if part.ids is None else (str(part.ids.name), part.ids.to_numpy())
     values = values[rows]
     for own in [name, *(["file"] if part.file is not None else [])]:
@@ -308,10 +310,6 @@ def _named(table: pd.DataFrame, part: RowsPart, rows: np.ndarray) -> pd.DataFram
     if part.file is not None:
         table.insert(0, "file", part.file)
     return table
-
-
-def _significant(number: float) -> float:
-    return float(f"{number:.{DIGITS}g}")
 
 
 def _in_lists(table: pd.DataFrame) -> pd.DataFrame:

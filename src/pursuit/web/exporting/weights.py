@@ -40,8 +40,9 @@ def pack(weight: Tensor, bits: int) -> Packed:
     if bits == EXACT:
         return Packed(shape, bits, values.astype("<f4").tobytes())
     scale, whole = _whole_numbers(values, bits)
+    # Whole bytes: compression takes away the bits of a byte that are not used.
     as_bytes = (whole + _largest(bits)).astype("<u4").reshape(-1, 1).view(np.uint8)  # (numbers, 4), lowest first
-    return Packed(shape, bits, scale.astype("<f4").tobytes() + as_bytes[:, : _n_bytes(bits)].T.tobytes())
+    return Packed(shape, bits, scale.astype("<f4").tobytes() + as_bytes[:, : -(-bits // 8)].T.tobytes())
 
 
 def compressed(data: bytes) -> str:
@@ -73,11 +74,6 @@ def _whole_numbers(values: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarra
     scale = (np.where(largest > 0, largest, 1) / _largest(bits)).astype(np.float32).astype(np.float64)
     whole = np.rint(values / scale[:, None]).clip(-_largest(bits), _largest(bits))
     return scale, whole.astype(np.int64)
-
-
-def _n_bytes(bits: int) -> int:
-    """Whole bytes: compression takes away the bits of a byte that are not used."""
-    return -(-bits // 8)
 
 
 CAN = (

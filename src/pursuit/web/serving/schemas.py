@@ -143,22 +143,11 @@ class NewSession(Request):
     consented: StrictBool = False
     """Whether the person agreed to what the interview asks consent to; without it, such an interview does not begin."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"model": "animals"}]},
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"model": "animals"}]})
 
 
 MoveName = Literal[
-    "tell",
-    "dont_know",
-    "skip",
-    "undo",
-    "change",
-    "reject",
-    "take_back_rejection",
-    "go_on",
-    "accept",
-    "reveal",
+    "tell", "dont_know", "skip", "undo", "change", "reject", "take_back_rejection", "go_on", "accept", "reveal"
 ]
 
 
@@ -175,9 +164,7 @@ class Move(Request):
     """reject: another label than the one that is believed most; take_back_rejection: which."""
     confirmed: StrictBool = False
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"move": "tell", "answer": "yes", "revision": 0}]},
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"move": "tell", "answer": "yes", "revision": 0}]})
 
 
 class SessionSummary(Reply):
@@ -235,9 +222,7 @@ class Truth(Request):
     label: Text | None
     """What it really was; null: nobody knows after all."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"label": "dolphin"}]},
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"label": "dolphin"}]})
 
 
 class DayOfAccuracy(Reply):

@@ -124,7 +124,8 @@ class Guard:
         headers = Headers(scope=scope)
         problem = (400, UNREADABLE) if _has_long_head(scope) else self._problem(scope["method"], headers)
         limit = self.picture_bytes if headers.get("content-type", "").startswith("multipart/") else MOST_BYTES
-        if problem is None and _is_longer(headers.get("content-length"), limit):
+        length = headers.get("content-length", "")
+        if problem is None and length.isdecimal() and int(length[:20]) > limit:
             problem = 413, too_large(limit)
         if problem is not None:
             status, message = problem
@@ -180,10 +181,6 @@ def _has_long_head(scope: Scope) -> bool:
     """Whether address and headers are longer than is allowed: the parser only counts what arrives in pieces."""
     fields = sum(len(name) + len(value) + len(b": \r\n") for name, value in scope["headers"])
     return fields + len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MOST_HEADER_BYTES
-
-
-def _is_longer(length: str | None, limit: int) -> bool:
-    return length is not None and length.isdecimal() and int(length[:20]) > limit
 
 
 def too_large(limit: int) -> str:
