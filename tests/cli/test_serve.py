@@ -147,7 +147,7 @@ def test_what_cannot_be_served_is_said_in_a_sentence(model: Path, tmp_path: Path
 
 
 def test_a_missing_package_is_named_with_what_to_install(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pursuit.cli.serve.find_spec", lambda name: None if name == "fastapi" else object())
+    monkeypatch.setattr("pursuit.version.find_spec", lambda name: None if name == "fastapi" else object())
     with pytest.raises(ModuleNotFoundError, match=r"not installed \(fastapi\): pip install 'pursuit\[serve\]'"):
         start([model])
 

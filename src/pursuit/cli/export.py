@@ -1,7 +1,6 @@
 """`pursuit export`: a model as one HTML file that asks people without a server, or as a form of other programs."""
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from pursuit.cli.console import print_json, show
 from pursuit.cli.options import AsJson, Model
 from pursuit.files import write_whole
 from pursuit.options import Option, Stop
+from pursuit.version import require
 from pursuit.web.bundle import LANGUAGES
 
 
@@ -92,8 +92,8 @@ def _export_fhir(model: Path, path: Path, title: str | None, url: str | None) ->
 def _export_form(
     kind: str, model: Path, path: Path, title: str | None, stop: str | None, depth: int, data: str | None
 ) -> None:
-    if kind == "--xlsform" and find_spec("openpyxl") is None:
-        raise ModuleNotFoundError("An XLSForm is an Excel workbook: pip install 'pursuit[excel]'")
+    if kind == "--xlsform":
+        require("excel", "An XLSForm, which is an Excel workbook,", "openpyxl")
     from pursuit.cli.rows import measurable, unseen_rows
     from pursuit.cli.served_models import rows_of
     from pursuit.connect.forms import Form, Lost, script_page, surveyjs, xlsform

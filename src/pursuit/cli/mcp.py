@@ -1,7 +1,6 @@
 """`pursuit mcp`: models as tools of a language model."""
 
 import os
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import typer
 from pursuit.cli.console import err, escaped
 from pursuit.files import check_model
 from pursuit.options import Option, Stop
+from pursuit.version import require
 
 
 def mcp(
@@ -30,11 +30,7 @@ def mcp(
     ] = None,
 ) -> None:
     """Offer models to a language model as tools, by the Model Context Protocol (MCP)."""
-    missing = [name for name in ("mcp", "fastapi") if find_spec(name) is None]
-    if missing:
-        raise ModuleNotFoundError(
-            f"MCP needs packages that are not installed ({', '.join(missing)}): pip install 'pursuit[mcp]'"
-        )
+    require("mcp", "MCP", "mcp", "fastapi")
     for folder in models:
         check_model(folder)
     import torch

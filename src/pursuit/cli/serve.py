@@ -2,7 +2,6 @@
 
 import os
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,10 +10,8 @@ import typer
 from pursuit.cli.console import say, show
 from pursuit.files import check_model
 from pursuit.options import Option
+from pursuit.version import require
 from pursuit.web.serving.options import ServingOptions
-
-PACKAGES = ("fastapi", "uvicorn", "sqlalchemy", "multipart", "PIL")
-"""Packages of the extra `serve`."""
 
 
 def serve(
@@ -53,7 +50,7 @@ def serve(
     ] = None,
 ) -> None:
     """Serve models on a web page, with an API: people are asked, and their sessions are kept."""
-    _check_installed()
+    require("serve", "The server", "fastapi", "uvicorn", "sqlalchemy", "multipart", "PIL")
     for folder in models or ():
         check_model(folder)
     say(f"Loading {', '.join(map(str, models)) if models else 'the models of the demonstration'} …")
@@ -125,14 +122,6 @@ def _routers(options: ServingOptions) -> list[Any]:
         sentence_vectors()  # which says what is missing, and is then ready
         routers.append(of_words)
     return routers
-
-
-def _check_installed() -> None:
-    missing = [name for name in PACKAGES if find_spec(name) is None]
-    if missing:
-        raise ModuleNotFoundError(
-            f"The server needs packages that are not installed ({', '.join(missing)}): pip install 'pursuit[serve]'"
-        )
 
 
 def _has_screen() -> bool:

@@ -26,6 +26,8 @@ MOST_CHARACTERS = 40
 """Of the name of a field."""
 MOST_LISTED = 8
 """Choices that a survey shows at once; of more, it opens a list."""
+Condition = Callable[["Field", Branch], str]
+"""That the answer to a field is one of a branch, in the language of a program."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +88,65 @@ class Form:
             found.setdefault(path.end.label, []).append(path)
         return found
 
-    def any_of(self, paths: tuple[Path, ...] | list[Path], condition: Callable[[Field, Branch], str]) -> str:
+    def results(self, condition: Condition) -> list[tuple[str, str]]:
+        """The labels, or numbers, each with the condition that it is the result."""
+        return [(label, self.any_of(paths, condition)) for label, paths in self.ends.items()]
+
+    def probabilities(self, condition: Condition) -> list[tuple[str, str]]:
+        """The probabilities of results, each with the condition that it holds; none where a number is predicted."""
+        return [
+            (f"{path.end.probability:.4f}", self.any_of([path], condition))
+            for paths in self.ends.values()
+            for path in paths
+            if path.end.probability is not None
+        ]
+
+    def any_of(self, paths: tuple[Path, ...] | list[Path], condition: Condition) -> str:
         """That one of several ways was gone, in the language of `condition`; empty where no answer is needed."""
         ways = [" and ".join(condition(*one) for one in self.conditions(path)) for path in paths]
         if not all(ways):
             return ""
         return " or ".join(f"({way})" for way in ways) if len(ways) > 1 else ways[0]
+
+
+@dataclass(frozen=True)
+class _Language:
+    """How a program writes what was answered to a field."""
+
+    name: str
+    is_empty: str
+    is_filled: str
+    never: str
+    date: str
+
+    def condition(self, field: Field, branch: Branch, written: Callable[[str], str]) -> str:
+        """That the answer to a field is one of a branch; `written` says how a choice is written."""
+        name = self.name.format(field.name)
+        if field.question.kind in ("number", "date"):
+            if branch.is_unknown:
+                return self.is_empty.format(name)
+            if branch.choices:  # "not given" is not told apart from what nobody knows
+                return self.never
+            number = _number if field.question.kind == "number" else lambda end: self.date.format(_date(end))
+            ends = [(">", branch.above), ("<=", branch.up_to)]
+            inside = [f"{name} {sign} {number(end)}" for sign, end in ends if end is not None]
+            return " and ".join([self.is_filled.format(name), *inside])
+        if branch.is_unknown:
+            return f"{name} = '{UNKNOWN}'"
+        parts = [f"{name} = {written(choice)}" for choice in branch.choices]
+        return parts[0] if len(parts) == 1 else f"({' or '.join(parts)})"
+
+
+XPATH = _Language("${{{}}}", "{} = ''", "{} != ''", "false()", "date({})")
+SURVEYJS = _Language("{{{}}}", "{} empty", "{} notempty", "false", "{}")
+
+
+def _hint(question: Question) -> str:
+    """What helps to answer a question."""
+    parts = [question.help]
+    if question.kind in ("number", "date"):
+        parts += [f"In {question.unit}." if question.unit else "", EMPTY]
+    return " ".join(part for part in parts if part)
 
 
 def _slug(text: str) -> str:
@@ -121,22 +176,15 @@ def xlsform(form: Form) -> bytes:
     values: dict[str, dict[str, str]] = {}
 
     def condition(field: Field, branch: Branch) -> str:
-        name = f"${{{field.name}}}"
-        if field.question.kind in ("number", "date"):
-            return _xpath_number(name, field, branch)
-        if branch.is_unknown:
-            return f"{name} = '{UNKNOWN}'"
-        parts = [f"{name} = '{values[field.question.name][choice]}'" for choice in branch.choices]
-        return parts[0] if len(parts) == 1 else f"({' or '.join(parts)})"
+        return XPATH.condition(field, branch, lambda choice: f"'{values[field.question.name][choice]}'")
 
     for field in form.fields:
-        question, hint = field.question, [field.question.help]
-        row = {"name": field.name, "label": question.text, "required": "yes"}
+        question = field.question
+        row = {"name": field.name, "label": question.text, "hint": _hint(question), "required": "yes"}
         if question.kind in ("number", "date"):
             row |= {"type": "date" if question.kind == "date" else "decimal", "required": ""}
             ends = [(">=", question.low), ("<=", question.high)]
             row["constraint"] = " and ".join(f". {sign} {_number(end)}" for sign, end in ends if end is not None)
-            hint += [f"In {question.unit}." if question.unit else "", EMPTY]
         else:
             if question.name not in values:
                 taken: set[str] = {UNKNOWN}
@@ -146,25 +194,14 @@ def xlsform(form: Form) -> bytes:
                     **{own[c.value]: c.text for c in question.choices},
                     UNKNOWN: "I don't know",
                 }
-                row["type"] = f"select_one list_{len(lists)}"
-            else:
-                place = list(values).index(question.name) + 1
-                row["type"] = f"select_one list_{place}"
-        row["hint"] = " ".join(part for part in hint if part)
+            row["type"] = f"select_one list_{list(values).index(question.name) + 1}"
         row["relevant"] = form.any_of(field.when, condition)
         rows.append(row)
-    labels = [
-        f"if({form.any_of(paths, condition) or 'true()'}, {_quoted(label)}, '')" for label, paths in form.ends.items()
-    ]
-    rows.append({"type": "calculate", "name": "result", "calculation": _joined(labels)})
-    probabilities = [
-        f"if({form.any_of([path], condition) or 'true()'}, '{path.end.probability:.4f}', '')"
-        for paths in form.ends.values()
-        for path in paths
-        if path.end.probability is not None
-    ]
-    if probabilities:
-        rows.append({"type": "calculate", "name": "probability", "calculation": _joined(probabilities)})
+    for name, ends in (("result", form.results(condition)), ("probability", form.probabilities(condition))):
+        parts = [f"if({when or 'true()'}, {_quoted(text)}, '')" for text, when in ends]
+        if parts:
+            joined = parts[0] if len(parts) == 1 else f"concat({', '.join(parts)})"
+            rows.append({"type": "calculate", "name": name, "calculation": joined})
     rows.append(
         {"type": "note", "name": "result_note", "label": "Most probable: ${result}", "relevant": "${result} != ''"}
     )
@@ -182,23 +219,8 @@ def xlsform(form: Form) -> bytes:
     return written.getvalue()
 
 
-def _xpath_number(name: str, field: Field, branch: Branch) -> str:
-    if branch.is_unknown:
-        return f"{name} = ''"
-    if branch.choices:  # "not given" is not told apart from what nobody knows
-        return "false()"
-    ends = [(">", branch.above), ("<=", branch.up_to)]
-    written = (lambda end: f"date({_date(end)})") if field.question.kind == "date" else _number
-    found = [f"{name} {sign} {written(end)}" for sign, end in ends if end is not None]
-    return " and ".join([f"{name} != ''", *found])
-
-
 def _quoted(text: str) -> str:
     return f"'{text}'" if "'" not in text else f'"{text.replace(chr(34), "")}"'
-
-
-def _joined(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"concat({', '.join(parts)})"
 
 
 def _fill(sheet: Any, columns: tuple[str, ...], rows: list[list[str]]) -> None:
@@ -216,57 +238,35 @@ def surveyjs(form: Form) -> dict[str, Any]:
     """A survey of SurveyJS, one question a page; `result` and `probability` are among its values in the end."""
 
     def condition(field: Field, branch: Branch) -> str:
-        name = f"{{{field.name}}}"
-        if field.question.kind in ("number", "date"):
-            if branch.is_unknown:
-                return f"{name} empty"
-            if branch.choices:
-                return "false"
-            ends = [(">", branch.above), ("<=", branch.up_to)]
-            own = [
-                (sign, _date(end) if field.question.kind == "date" else _number(end))
-                for sign, end in ends
-                if end is not None
-            ]
-            return " and ".join([f"{name} notempty", *(f"{name} {sign} {end}" for sign, end in own)])
-        if branch.is_unknown:
-            return f"{name} = '{UNKNOWN}'"
-        parts = [f"{name} = {_quoted(choice)}" for choice in branch.choices]
-        return parts[0] if len(parts) == 1 else f"({' or '.join(parts)})"
+        return SURVEYJS.condition(field, branch, _quoted)
 
     elements = []
     for field in form.fields:
         question = field.question
         element: dict[str, Any] = {"name": field.name, "title": question.text}
-        hint = [question.help]
         if question.kind in ("number", "date"):
             ends = {"min": question.low, "max": question.high}
             element |= {"type": "text", "inputType": question.kind}
             element |= {key: end for key, end in ends.items() if end is not None}
-            hint += [f"In {question.unit}." if question.unit else "", EMPTY]
         else:
             choices = [{"value": choice.value, "text": choice.text} for choice in question.choices]
             choices.append({"value": UNKNOWN, "text": "I don't know"})
             element |= {
-                "type": "radiogroup" if len(choices) < 9 else "dropdown",
+                "type": "radiogroup" if len(choices) <= MOST_LISTED else "dropdown",
                 "choices": choices,
                 "isRequired": True,
             }
-        if any(hint):
-            element["description"] = " ".join(part for part in hint if part)
+        if hint := _hint(question):
+            element["description"] = hint
         if visible := form.any_of(field.when, condition):
             element["visibleIf"] = visible
         elements.append(element)
-    result = [(label, form.any_of(paths, condition)) for label, paths in form.ends.items()]
-    numbers = [
-        (f"{path.end.probability:.4f}", form.any_of([path], condition))
-        for paths in form.ends.values()
-        for path in paths
-        if path.end.probability is not None
+    results = {"result": form.results(condition), "probability": form.probabilities(condition)}
+    computed = [
+        {"name": name, "expression": _first(parts), "includeIntoResult": True}
+        for name, parts in results.items()
+        if parts
     ]
-    computed = [{"name": "result", "expression": _first(result), "includeIntoResult": True}]
-    if numbers:
-        computed.append({"name": "probability", "expression": _first(numbers), "includeIntoResult": True})
     return {
         "title": form.title,
         "questionsOnPageMode": "questionPerPage",

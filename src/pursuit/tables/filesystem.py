@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from pursuit import files
 from pursuit.files import whole_file, write_whole
 from pursuit.tables.converted import cell_text
+from pursuit.version import require
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -101,13 +102,9 @@ def display_name(source: "str | AnyPath") -> str:
 @lru_cache(maxsize=64)
 def _file_system(uri: str) -> tuple[Any, str]:
     """What reads and writes there, and how it calls the path."""
-    try:
-        import pyarrow.fs
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "What is on other machines is read and written by pyarrow, which is not installed: pip install "
-            "'pursuit[parquet]'."
-        ) from None
+    require("parquet", "Reading and writing on other machines", "pyarrow")
+    import pyarrow.fs
+
     shown = display_name(uri)
     try:
         found: tuple[Any, str] = pyarrow.fs.FileSystem.from_uri(uri)
@@ -324,12 +321,9 @@ class SqlTable(RemotePath):
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        try:
-            from sqlalchemy.exc import SQLAlchemyError
-        except ModuleNotFoundError:
-            raise ModuleNotFoundError(
-                "Databases are read by SQLAlchemy, which is not installed: pip install 'pursuit[sql]'"
-            ) from None
+        require("sql", "Reading a database", "sqlalchemy")
+        from sqlalchemy.exc import SQLAlchemyError
+
         try:
             yield
         except ModuleNotFoundError as error:
