@@ -10,7 +10,7 @@ import pytest
 from program import run
 from pursuit import cli
 from pursuit.cli import listing
-from pursuit.cli.app import COMMANDS, FILES, load_command
+from pursuit.cli.app import COMMANDS, load_command
 from pursuit.version import __version__
 
 
@@ -89,7 +89,7 @@ def test_the_list_has_every_command_and_what_its_own_help_says(tmp_path: Path) -
         assert " ".join(command.help.split("\n\n")[0].split()) in listed
     files = {path.stem for path in Path(cli.__file__).parent.glob("*.py")}
     parts = {"__init__", "app", "console", "conversation", "measurements", "options", "rows", "served_models"}
-    assert files - parts == {FILES.get(name, name) for name in COMMANDS}
+    assert files - parts == set(COMMANDS.values())
 
 
 def test_a_command_that_is_not_there_has_a_likely_one(tmp_path: Path) -> None:

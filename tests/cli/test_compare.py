@@ -12,7 +12,7 @@ import pytest
 import program
 from program import json_of
 from pursuit import load, registry
-from pursuit.cli import compare as command
+from pursuit.cli import experiments as command
 from pursuit.estimators import Method
 from pursuit.methods import METHODS
 from pursuit.methods.random_order import RandomOrderClassifier

@@ -9,7 +9,7 @@ import pytest
 
 from program import json_of, run
 from pursuit import registry
-from pursuit.cli import demo
+from pursuit.cli import experiments
 from pursuit.research.experiments import demo as experiment
 from pursuit.research.tasks import TASKS
 
@@ -34,6 +34,6 @@ def test_a_table_and_figures_of_each_task(tmp_path: Path, monkeypatch: pytest.Mo
 def test_what_to_type_next_works_where_the_environment_is_not_active(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", [".venv/bin/pursuit", "demo"])
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert demo._program() == ".venv/bin/pursuit"
+    assert experiments._program() == ".venv/bin/pursuit"
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-    assert demo._program() == "pursuit"
+    assert experiments._program() == "pursuit"

@@ -64,7 +64,7 @@ def test_all_rows_are_measured_share_by_share_and_the_tree_is_that_of_the_first(
     for name, part in (("a", frame[:100]), ("b", frame[100:])):
         (tmp_path / "rows").mkdir(exist_ok=True)
         part.to_csv(tmp_path / "rows" / f"{name}.csv", index=False)
-    monkeypatch.setattr("pursuit.cli.report.TREE_ROWS", 130)
+    monkeypatch.setattr("pursuit.cli.evaluate.TREE_ROWS", 130)
     page = tmp_path / "report.html"
     arguments = ("report", "model", "--data", str(tmp_path / "rows"), "--engine", "local", "--out", str(page))
     described = json_of(run(workspace, *arguments, "--keep", str(tmp_path / "counts"), "--json"))

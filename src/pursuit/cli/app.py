@@ -25,36 +25,34 @@ from pursuit.cli.console import err, escaped, in_words, show
 from pursuit.cli.options import with_options
 from pursuit.version import __version__
 
-COMMANDS = [
-    "demo",
-    "new",
-    "questions",
-    "train",
-    "show",
-    "evaluate",
-    "report",
-    "predict",
-    "explain",
-    "ask",
-    "serve",
-    "watch",
-    "recalibrate",
-    "export",
-    "mcp",
-    "compare",
-    "tune",
-    "reproduce",
-    "tasks",
-    "methods",
-    "concepts",
-    "data",
-]
-"""In the order in which people need them. A file has a function of the same name, and a group of commands
-is `commands` in its file."""
+COMMANDS = {
+    "demo": "experiments",
+    "new": "new",
+    "questions": "questions",
+    "train": "train",
+    "show": "show",
+    "evaluate": "evaluate",
+    "report": "evaluate",
+    "predict": "predict",
+    "explain": "predict",
+    "ask": "ask",
+    "serve": "serve",
+    "watch": "watch",
+    "recalibrate": "watch",
+    "export": "export",
+    "mcp": "serve",
+    "compare": "experiments",
+    "tune": "experiments",
+    "reproduce": "experiments",
+    "tasks": "listing",
+    "methods": "listing",
+    "concepts": "concepts",
+    "data": "data",
+}
+"""In the order in which people need them, each with the file that has a function of its name. A group of commands is
+`commands` in its file."""
 PLUGINS_VARIABLE = "PURSUIT_PLUGINS"
 """Names plugins for every command, with the separator of PATH between them."""
-FILES = {"tasks": "listing", "methods": "listing"}
-"""Commands whose file has another name."""
 
 
 class CommandsByName(TyperGroup):
@@ -67,15 +65,11 @@ class CommandsByName(TyperGroup):
 
 def load_command(name: str) -> Any:
     """The command of this name, ready to run."""
-    module = importlib.import_module(_module_of(name))
+    module = importlib.import_module(f"{__package__}.{COMMANDS[name]}")
     if (group := getattr(module, "commands", None)) is None:
         group = typer.Typer(add_completion=False)
         group.command(name)(with_options(getattr(module, name)))
     return get_command(group)
-
-
-def _module_of(name: str) -> str:
-    return f"{__package__}.{FILES.get(name, name)}"
 
 
 def _loaded_later() -> None:
@@ -85,7 +79,7 @@ def _loaded_later() -> None:
 
 def _help(name: str) -> str | None:
     """The documentation of a command's function, read from its file without importing it."""
-    spec = find_spec(_module_of(name))
+    spec = find_spec(f"{__package__}.{COMMANDS[name]}")
     source = spec.loader.get_source(spec.name) if spec and spec.loader else None  # type: ignore[attr-defined]
     if source is None:
         return None

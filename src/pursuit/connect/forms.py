@@ -197,8 +197,9 @@ def xlsform(form: Form) -> bytes:
             row["type"] = f"select_one list_{list(values).index(question.name) + 1}"
         row["relevant"] = form.any_of(field.when, condition)
         rows.append(row)
-    for name, ends in (("result", form.results(condition)), ("probability", form.probabilities(condition))):
-        parts = [f"if({when or 'true()'}, {_quoted(text)}, '')" for text, when in ends]
+    computed = {"result": form.results(condition), "probability": form.probabilities(condition)}
+    for name, results in computed.items():
+        parts = [f"if({when or 'true()'}, {_quoted(text)}, '')" for text, when in results]
         if parts:
             joined = parts[0] if len(parts) == 1 else f"concat({', '.join(parts)})"
             rows.append({"type": "calculate", "name": name, "calculation": joined})
