@@ -11,8 +11,8 @@ import pytest
 import torch
 from scipy import sparse
 
-from pursuit.queries import Choice, ColumnQueries, Number, frames, yes_no
-from pursuit.queries.frames import as_frame, as_pandas, as_series
+from pursuit.queries import Choice, ColumnQueries, Number, reading, yes_no
+from pursuit.queries.reading import as_frame, as_pandas, as_series
 
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
@@ -107,7 +107,7 @@ def test_a_sparse_matrix_may_hold_anything_at_prediction() -> None:
 
 
 def test_a_large_sparse_matrix_says_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "LARGE_BYTES", 1000)
+    monkeypatch.setattr(reading, "LARGE_BYTES", 1000)
     with pytest.warns(UserWarning, match=r"becomes dense: 1,000 rows of 2 columns take 0\.0 GiB of memory"):
         as_frame(sparse.eye(1000, 2, format="csr"))
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from pursuit.queries import Questions
 from pursuit.queries.column_types import COLUMN_TYPES
 from pursuit.queries.order import Group
-from pursuit.queries.presentation import Advice, Presentation
-from pursuit.queries.questions import ASKS, KEYS, QuestionSettings, draft_text, parse, toml_text
+from pursuit.queries.questions import ASKS, KEYS, Advice, Presentation, QuestionSettings, draft_text, parse, toml_text
 from pursuit.research.tasks.loading import load_task
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

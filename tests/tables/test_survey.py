@@ -13,7 +13,7 @@ import pytest
 from pursuit.queries import Choice, ColumnQueries, NotAQuestion, Number, yes_no
 from pursuit.tables.labels import target_values
 from pursuit.tables.source import ArrowSource
-from pursuit.tables.survey import check_values, find_labels, find_values, guess_queries
+from pursuit.tables.streaming import check_values, find_labels, find_values, guess_queries
 
 
 def all_learnt(numbers: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pursuit.tables.writing import write_table
+from pursuit.tables.row_jobs import write_table
 
 PARTS = [
     pd.DataFrame({"id": ["007", "a,b"], "p": [0.5, 0.25]}),

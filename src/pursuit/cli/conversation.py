@@ -13,7 +13,7 @@ from pursuit.cli.console import escaped
 from pursuit.inference.chain import percent
 from pursuit.queries import DoubtfulAnswer, QuerySet
 from pursuit.queries.column import NO_WORDS, YES_WORDS, fold
-from pursuit.queries.presentation import Presentation
+from pursuit.queries.questions import Presentation
 from pursuit.sessions.experience import FEW_ROWS, Experience, Trust
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import GivenAnswer, Question, Rejection, State, question_of

@@ -44,8 +44,7 @@ def predict(
     from pursuit.cli.rows import open_rows, remarked, write_by_shares
     from pursuit.public import load
     from pursuit.tables.filesystem import display_name, find_path
-    from pursuit.tables.row_jobs import Predict
-    from pursuit.tables.writing import means_folder, write_csv, write_table
+    from pursuit.tables.row_jobs import Predict, means_folder, write_csv, write_table
 
     if rows.names_engine and to is None:
         raise ValueError("--engine writes a file, or a folder of Parquet files: name it with --out.")

@@ -14,9 +14,8 @@ from pursuit.report.measured import Measured, kept
 from pursuit.research.tasks import TASKS, load_task
 from pursuit.tables.engine import find_engine
 from pursuit.tables.filesystem import display_name, find_path
-from pursuit.tables.row_jobs import Predict, known_labels, measure_all, write_file, write_folder
+from pursuit.tables.row_jobs import Predict, known_labels, means_folder, measure_all, write_file, write_folder
 from pursuit.tables.source import MemorySource, RowsPart, TableSource, open_table
-from pursuit.tables.writing import means_folder
 
 
 def open_rows(estimator: PursuitEstimator, data: str, **wanted: Any) -> TableSource:

@@ -32,7 +32,7 @@ from pursuit.inference.guarantees import (
 from pursuit.inference.pursuer import Pursuer, label_list
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import Budget, StoppingRule
-from pursuit.queries.frames import as_pandas
+from pursuit.queries.reading import as_pandas
 from pursuit.training.rows import Rows
 
 SHARE, MOST_ROWS = 0.2, 5000

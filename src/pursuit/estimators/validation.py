@@ -16,7 +16,7 @@ from torch import Tensor
 from pursuit.inference.pursuer import Labels, label_list
 from pursuit.processes import free_memory
 from pursuit.queries import QuerySet
-from pursuit.queries.frames import as_pandas, as_series, numbered
+from pursuit.queries.reading import as_pandas, as_series, numbered
 
 
 def validated(estimator: Any, X: Any, query_set: QuerySet | None, reset: bool) -> Any:

@@ -14,13 +14,22 @@ from torch import Tensor
 
 from pursuit.queries.column import NOT_GIVEN_TEXT, Choice, Doubt, Number, Query, listed, parse_choice, says_not_given
 from pursuit.queries.column_types import ColumnType, check_column_types, scaled
-from pursuit.queries.frames import INFINITE, as_frame, columns_of, is_float_array
 from pursuit.queries.guessing import guess_askable
 from pursuit.queries.order import Order
 from pursuit.queries.own_inputs import OwnInputs, suitable_pieces
 from pursuit.queries.query_set import Answers, FeatureType, QuerySet
 from pursuit.queries.questions import Questions
-from pursuit.queries.reading import Unknown, is_missing, read_column, refusal, report_unseen
+from pursuit.queries.reading import (
+    INFINITE,
+    Unknown,
+    as_frame,
+    columns_of,
+    is_float_array,
+    is_missing,
+    read_column,
+    refusal,
+    report_unseen,
+)
 from pursuit.queries.scaling import NOT_GIVEN, compress, expand, uncertainty
 from pursuit.registry import from_config, register, to_config
 

@@ -42,7 +42,6 @@ from pursuit.queries.column_types import (
     number_query,
     query_of_type,
 )
-from pursuit.queries.frames import INFINITE, columns_of
 from pursuit.queries.parts import (
     BETWEEN,
     WEEKDAYS,
@@ -59,8 +58,10 @@ from pursuit.queries.parts import (
     words,
 )
 from pursuit.queries.reading import (
+    INFINITE,
     MISSING_WORDS,
     Distinct,
+    columns_of,
     date_days,
     distinct_values,
     is_date,

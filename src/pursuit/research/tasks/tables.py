@@ -47,8 +47,7 @@ from pursuit.tables.source import (
     refuse_csv_options,
 )
 from pursuit.tables.splitting import USUAL_SHARE, Division, uniform_hash
-from pursuit.tables.streaming import ParquetRows
-from pursuit.tables.survey import guess_queries
+from pursuit.tables.streaming import ParquetRows, guess_queries
 
 T = TypeVar("T")
 MOST_CELLS = 20_000_000

@@ -23,7 +23,7 @@ from pursuit.inference.rollout import template_state
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target_bins import target_of
 from pursuit.queries import Questions
-from pursuit.queries.presentation import Presentation
+from pursuit.queries.questions import Presentation
 from pursuit.report import ModelReport
 from pursuit.report.facts import ModelFacts, no_better_than_guessing, quality
 from pursuit.report.measured import Measured, kept

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, File, Form, Path, Query, Request, Upload
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
 from pursuit.queries.own_words import MOST_CHARACTERS, Suggestion
-from pursuit.queries.presentation import Presentation
+from pursuit.queries.questions import Presentation
 from pursuit.sessions.why import Why
 from pursuit.web.serving import schemas
 from pursuit.web.serving.auth import Browser
