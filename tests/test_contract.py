@@ -54,13 +54,21 @@ from pursuit.training import Stage
 from pursuit.training.rows import Rows
 from trained import kept
 
-EVERY_METHOD = pytest.mark.parametrize("method", QUICK)
+EVERY_METHOD = pytest.mark.parametrize(
+    "method", [pytest.param(name, marks=pytest.mark.slow if name in SAMPLED else ()) for name in QUICK]
+)
 EVERYWHERE = ("vip", "vip-information", "vip-straight-through", "tree", "naive-bayes")
 """In every world each time. Rivals read rows by the same code, and meet the other worlds in the slow tests."""
+
+
+def is_quick(method: str, world: str) -> bool:
+    return method not in SAMPLED and (world == "reports" or method in EVERYWHERE)
+
+
 EVERY_CASE = pytest.mark.parametrize(
     ("method", "world"),
     [
-        pytest.param(name, world, marks=() if world == "reports" or name in EVERYWHERE else pytest.mark.slow)
+        pytest.param(name, world, marks=() if is_quick(name, world) else pytest.mark.slow)
         for name in QUICK
         for world in WORLDS
         if (name, world) not in UNSUITED
@@ -239,13 +247,11 @@ def test_a_state_gives_what_the_two_functions_give(method: str, world: str) -> N
 def test_it_learns(method: str, world: str) -> None:
     """With every answer it is right far more often than the most frequent label."""
     classifier, data = fitted(method, world), WORLDS[world]()
-    n = 60 if method in SAMPLED else len(data.y)
-    known = None if data.initially_known is None else data.initially_known[:n]
-    found = classifier.evaluate(data.X[:n], data.y[:n], initially_known=known)
-    _, counts = np.unique(data.y[:n], return_counts=True)
+    found = classifier.evaluate(data.X, data.y, initially_known=data.initially_known)
+    _, counts = np.unique(data.y, return_counts=True)
     assert found.accuracy_all_answers > counts.max() / counts.sum() + 0.15
     assert found.at_stop is not None
-    assert found.n_rows == n
+    assert found.n_rows == len(data.y)
 
 
 @EVERY_METHOD
@@ -391,17 +397,19 @@ def expected_to_fail(estimator: PursuitClassifier) -> dict[str, str]:
 
 def checks() -> Iterator[Any]:
     """Every check of every estimator. Rivals that are trained by the loop read rows and keep what they learnt by the
-    very code of V-IP: they are checked with the slow tests."""
+    very code of V-IP: they are checked with the slow tests, as is what is learnt from rows in another memory."""
     for method, estimator in checked().items():
         is_rival = issubclass(estimator, LearnerEstimator) and estimator is not VIPClassifier
         learning = estimator(**CHECKED[method])
         hardly = clone(learning).set_params(**{name: TINY[name] for name in TINY.keys() & learning.get_params().keys()})
         options = {"mark": "xfail", "expected_failed_checks": expected_to_fail(learning)}
+        seen = set()
         for found in estimator_checks_generator(hardly, **options):
             (_, check), marks = getattr(found, "values", found), list(getattr(found, "marks", ()))
             name = check.func.__name__
             checks_this = learning if name in OF_WHAT_IS_LEARNT else hardly
-            marks += [pytest.mark.slow] if is_rival else []
+            marks += [pytest.mark.slow] if is_rival or (name in seen & OF_WHAT_IS_LEARNT) else []
+            seen.add(name)
             yield pytest.param(checks_this, check, marks=marks, id=f"{estimator.__name__}-{name}")
 
 

@@ -28,6 +28,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", CHA
 TESTED_ELSEWHERE = (DOCS / "extending.md", ROOT / "README.md")
 """By test_extending.py, as whole files; and below, in one go."""
 N_EXAMPLE_ROWS = 120
+SLOWER = ("guarantees.md", "regression.md", "speed.md", "tasks.md", "tune.md")
+"""Pages whose examples train for a second or more."""
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -47,6 +49,7 @@ def examples() -> Iterator[Any]:
         if page not in TESTED_ELSEWHERE:
             for number, code in enumerate(blocks(page, "python"), start=1):
                 marks = [pytest.mark.full_training] if page.name == "algorithm.md" else []  # it says what comes out
+                marks += [pytest.mark.slow] if page.name in SLOWER else []
                 yield pytest.param(page, code, id=f"{page.name}-{number}", marks=marks)
 
 

@@ -20,7 +20,7 @@ from pursuit.web.serving.store import Store
 TRAIN = ("train", "patients.csv", "--target", "label", "--drop", "note")
 
 
-N_SESSIONS = 40
+N_SESSIONS = 50
 
 
 @pytest.fixture(scope="module")

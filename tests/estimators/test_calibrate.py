@@ -80,7 +80,7 @@ def test_drawn_rows_have_fresh_ones_to_fit_beliefs_to() -> None:
     assert (as_learnt.model_.temperature == 1).all()
 
 
-@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("streamed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_training_with_unreliable_answers_resumes_to_the_same_bits(tmp_path: Path, streamed: bool) -> None:
     def fit(run: TrainingRun | None = None) -> VIPClassifier:
         own: dict[str, Any] = {"stages": [Stage(1, batch_size=32)] * 2, "unreliable": Unreliable(0.2, 0.1)}

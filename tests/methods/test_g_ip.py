@@ -124,6 +124,7 @@ def test_labels_that_decode_alike_leave_nothing_to_ask(make_columns: Any, make_r
     torch.testing.assert_close(model.log_posterior(history).exp(), torch.full((6, 3), 1 / 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "side"), [(1, 3), (2, 3), (3, 4)])
 def test_a_row_is_asked_the_same_whatever_rows_are_beside_it(
     size: int, side: int, monkeypatch: pytest.MonkeyPatch

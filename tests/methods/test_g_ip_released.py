@@ -91,6 +91,7 @@ def test_it_asks_what_exact_pursuit_asks_of_a_known_world() -> None:
             state.ask(query, torch.ones(3, dtype=torch.bool))
 
 
+@pytest.mark.slow
 def test_samples_are_those_of_an_integral_over_z() -> None:
     """A single z can be integrated over."""
     one = GIP(COLUMNS, range(3), GIPSettings(1, (8,), Langevin.released(n_chains=50, n_samples=5000))).eval()
@@ -164,6 +165,7 @@ def test_parts_give_the_same_as_all_at_once(query_set: QuerySet, monkeypatch: py
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_estimator_is_trained_and_saved(tmp_path: Path) -> None:
     settings = GIPSettings(4, ConvLayers((2, 3, 4, 5), dense=8), Langevin.released(4, 10))
     X, y = np.random.default_rng(0).random((24, 1, 16, 17)), np.arange(24) % 2

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import pursuit
-from contract_table import CHECKED
+from contract_table import CHECKED, SAMPLED
 from ordered import ORDER, check_chain, check_histories, clinic, clinic_queries
 from pursuit import MLP, Stage, VIPClassifier
 from pursuit.estimators import PursuitClassifier
@@ -28,7 +28,9 @@ from pursuit.training.step import TrainingStep
 
 X, Y = clinic(missing=0.1)
 QUERIES = clinic_queries()
-EVERY_METHOD = pytest.mark.parametrize("method", CHECKED)
+EVERY_METHOD = pytest.mark.parametrize(
+    "method", [pytest.param(name, marks=pytest.mark.slow if name in SAMPLED else ()) for name in CHECKED]
+)
 
 
 def quick(method: str, epochs: float) -> dict[str, Any]:

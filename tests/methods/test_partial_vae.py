@@ -242,7 +242,11 @@ def people() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     return frame, np.array(["allergy", "cold", "flu"])[label], initially_known
 
 
-@pytest.mark.parametrize("network", [MLP((16,)), SetNetwork(embedding=4, width=8, hidden=(16,))], ids=["mlp", "set"])
+@pytest.mark.parametrize(
+    "network",
+    [MLP((16,)), pytest.param(SetNetwork(embedding=4, width=8, hidden=(16,)), marks=pytest.mark.slow)],
+    ids=["mlp", "set"],
+)
 def test_a_table_with_missing_and_initially_known_answers(tmp_path: Path, network: Any) -> None:
     frame, y, initially_known = people()
     settings = PartialVAESettings(latent=4, width=16, samples=4, labels=2)

@@ -32,7 +32,7 @@ def two_informative() -> tuple[np.ndarray, np.ndarray]:
     return x, np.array(["neither", "sixth", "third", "both"])[2 * x[:, 2] + x[:, 5]]
 
 
-@pytest.fixture(scope="module", params=["last", "sum"])
+@pytest.fixture(scope="module", params=["last", pytest.param("sum", marks=pytest.mark.slow)])
 def trained(request: Any, two_informative: Any) -> RAMClassifier:
     settings = RAMSettings(request.param, lr=1e-2)
     stages = [Stage(20, CarriedHistories(3), batch_size=64)]

@@ -52,6 +52,7 @@ def predicted_on_disk(model: PursuitClassifier, parquet: Path, folder: Path) -> 
     return {path.name: path.read_bytes() for path in folder.glob("part-*")}
 
 
+@pytest.mark.slow
 def test_predictions_are_those_on_a_disk(
     model: PursuitClassifier, store: ObjectStore, parquet: Path, tmp_path: Path
 ) -> None:
@@ -63,6 +64,7 @@ def test_predictions_are_those_on_a_disk(
         write_folder(Predict(model, rows, "budget=1", out), Local(), nobody)
 
 
+@pytest.mark.slow
 def test_a_measurement_is_that_on_a_disk(model: PursuitClassifier, store: ObjectStore, parquet: Path) -> None:
     here = measure_all(model, of(parquet), None, Local(), nobody)
     kept = find_path(store.uri("kept"))

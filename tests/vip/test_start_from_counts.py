@@ -75,9 +75,9 @@ def begin(learnt_from: Rows, cls: type[VIP] = InformationVIP, standardised: bool
 
 
 @pytest.mark.parametrize("cls", [VIP, InformationVIP])
-@pytest.mark.parametrize("standardised", [False, True])
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-@pytest.mark.parametrize("smoothing", [0.5, 2.0])
+@pytest.mark.parametrize(
+    ("standardised", "missing", "smoothing"), [(False, 0.0, 0.5), (False, 0.3, 2.0), (True, 0.3, 0.5)]
+)
 def test_an_untrained_model_believes_what_naive_bayes_believes(
     cls: type[VIP], standardised: bool, missing: float, smoothing: float
 ) -> None:

@@ -87,6 +87,7 @@ def test_drawn_patches_tell_about_the_same_as_listed_ones(monkeypatch: pytest.Mo
     torch.testing.assert_close(one_by_one, drawn, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_queries_of_ones_own_tell_about_what_their_units_tell(pairs: QuerySet) -> None:
     likelihood, seen = AnswerLikelihood(pairs), one_seen(pairs)

@@ -33,7 +33,9 @@ def moved(langevin: Langevin, log_density: Callable[[Tensor], Tensor], z: Tensor
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("step", "clip"), [(0.1, None), (0.5, None), (0.02, 50.0), (0.1, 50.0)])
+@pytest.mark.parametrize(
+    ("step", "clip"), [(0.1, None), (0.5, None), pytest.param(0.02, 50.0, marks=pytest.mark.slow), (0.1, 50.0)]
+)
 def test_chains_find_a_normal_distribution(step: float, clip: float | None) -> None:
     start = MEAN + noise(1, 2000, 2, seed=1)[0]
     z = moved(Langevin(step=step, clip=clip), log_normal, start, noise(round(20 / step), 2000, 2))

@@ -96,6 +96,7 @@ def evaluations(results: Results, name: str) -> list[Any]:
     return [seed.evaluation for seed in seeds_of(results, name)]
 
 
+@pytest.mark.slow
 def test_a_results_folder_holds_everything(tmp_path: Path) -> None:
     results, watcher = run(Trial(made_task(), ("vip", "random"), seeds=(0, 1)), tmp_path / "some" / "where")
     folder = tmp_path / "some" / "where"
@@ -145,6 +146,7 @@ def test_the_same_again_is_read(tmp_path: Path) -> None:
     assert more.worked["vip"][1].n_seeds == 2
 
 
+@pytest.mark.slow
 def test_what_others_measured_is_collected_without_training(tmp_path: Path) -> None:
     for methods, seeds in ((("vip",), (0, 1)), (("random",), (1,))):
         compare(Trial(made_task(), methods=methods, seeds=seeds), tmp_path)
@@ -272,6 +274,7 @@ def test_unknown_methods_are_reported_before_training(methods: tuple[str, ...], 
 # Kinds of tasks and methods
 
 
+@pytest.mark.slow
 def test_all_means_exact_pursuit_too_if_the_task_has_it(tmp_path: Path) -> None:
     plain, _ = run(Trial(made_task(), ("all",)), tmp_path / "plain")
     assert list(plain.methods) == ["vip", "random", "bad"]

@@ -14,6 +14,7 @@ from pursuit.research.experiments.results import Result
 pytestmark = pytest.mark.usefixtures("small_tasks")
 
 
+@pytest.mark.slow
 def test_every_task_is_trained_measured_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EMBEDDED", ("columns", "images"))
     watcher = Watcher()

@@ -85,6 +85,7 @@ def test_results_are_those_of_the_saved_model(tmp_path: Path) -> None:
     assert (one.seed, one.n_train, one.n_test, one.n_histories) == (3, 60, 20, 300)
 
 
+@pytest.mark.slow
 def test_seeds_that_are_done_are_not_trained_again(tmp_path: Path) -> None:
     results, _ = run(REPRODUCTION, tmp_path)
     again, watcher = run(REPRODUCTION, tmp_path)
@@ -153,6 +154,7 @@ def test_settings_that_cannot_be_trained_are_reported(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_row_says_what_it_was_measured_on_and_what_was_cut(tmp_path: Path) -> None:
     plain, _ = run(REPRODUCTION, tmp_path / "plain")
     assert "| tiny | information | 1 |" in markdown_row(plain)
@@ -210,6 +212,7 @@ def test_a_row_has_as_many_cells_as_the_header(task: str, has_stop: bool, longes
     assert ("| –, –, –, –, 0.681 (not comparable) |" in row) == (task == "symcat-200")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("querier", ["straight-through", "information"])
 def test_a_result_says_which_querier_was_trained(tmp_path: Path, querier: str) -> None:
     results, _ = run(replace(REPRODUCTION, recipe=replace(RECIPE, querier=querier)), tmp_path)
@@ -255,6 +258,7 @@ def test_a_black_box_may_be_left_out_and_is_shown_once_it_is_there(tmp_path: Pat
     assert [seed.seed for seed in results.methods["all-answers"].seeds] == [0]
 
 
+@pytest.mark.slow
 def test_protocols_choose_on_rows_that_are_not_learnt_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     protocols = (Protocol("no cap"), Protocol("at most 2", 2))
     info = replace(registry.find("task", "columns"), protocols=protocols, protocol_length=1.5)

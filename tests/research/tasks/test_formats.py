@@ -198,6 +198,7 @@ OFFICIAL_MD5 = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OFFICIAL_MD5)
 def test_real_idx_files(name: str) -> None:
     path = real(name)

@@ -4,15 +4,20 @@ from typing import Any
 
 import pytest
 
-from browsing import animals_model, fever_model
+from browsing import fever_model
+from small_table import patients
 
 pytest.importorskip("anywidget")
 from pursuit import PatchQueries, VIPClassifier
+from pursuit.methods import NaiveBayesIPClassifier
 from pursuit.web.widget import Interview
 
 
 def test_python_answers_every_move() -> None:
-    interview = Interview(animals_model())
+    X, y = patients(200)
+    yes = X["fever"] == "yes"
+    asked = X[["fever", "smokes"]].assign(first=yes, belly=y == "gastritis", other=range(200)).astype({"other": bool})
+    interview = Interview(NaiveBayesIPClassifier(stop="never").fit(asked, y))
 
     def said(what: str, **more: Any) -> Any:
         answer = interview.answer({"id": 7, "what": what, **more})
