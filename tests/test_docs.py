@@ -41,6 +41,13 @@ def inline_code(page: Path) -> list[str]:
     return [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", text)]
 
 
+def sentences() -> Iterator[tuple[Path, str]]:
+    """The code in the sentences of all pages, and where it stands."""
+    for page in PAGES:
+        for code in inline_code(page):
+            yield page, code
+
+
 # ---- code
 
 
@@ -153,9 +160,8 @@ def all_options(command: Any) -> set[str]:
     return options_of(command).union(*(all_options(other) for other in further))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_and_options_named_in_a_sentence_exist(page: Path) -> None:
-    for code in inline_code(page):
+def test_commands_and_options_named_in_a_sentence_exist() -> None:
+    for page, code in sentences():
         if code.startswith("pursuit "):
             command = program()
             for word in code.split()[1:]:
@@ -168,12 +174,13 @@ def test_commands_and_options_named_in_a_sentence_exist(page: Path) -> None:
             assert code.split()[0] in all_options(program()), f"{page.name}: `{code}`"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_make_targets_exist(page: Path) -> None:
+def test_make_targets_exist() -> None:
     targets = set(re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(), flags=re.M))
-    used = {code.split()[1] for code in inline_code(page) if re.match(r"make \w", code)}
-    used |= set(re.findall(r"^ *make (\w[\w-]*)", page.read_text(encoding="utf-8"), flags=re.M))
-    assert used <= targets
+    used = {(page.name, code.split()[1]) for page, code in sentences() if re.match(r"make \w", code)}
+    for page in PAGES:
+        lines = page.read_text(encoding="utf-8")
+        used |= {(page.name, target) for target in re.findall(r"^ *make (\w[\w-]*)", lines, flags=re.M)}
+    assert [(page, target) for page, target in used if target not in targets] == []
 
 
 def test_the_program_says_what_the_page_of_the_tasks_shows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -204,11 +211,12 @@ def named(dotted: str) -> Any:
     return functools.reduce(getattr, rest, found)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != CHANGELOG], ids=lambda page: page.name)
-def test_modules_and_files_named_in_a_sentence_exist(page: Path) -> None:
+def test_modules_and_files_named_in_a_sentence_exist() -> None:
     """Not in the changelog, which has names that are no more."""
-    places = (ROOT, ROOT / "src" / "pursuit", page.parent)
-    for code in inline_code(page):
+    for page, code in sentences():
+        if page == CHANGELOG:
+            continue
+        places = (ROOT, ROOT / "src" / "pursuit", page.parent)
         if re.fullmatch(r"pursuit(\.\w+)+(\(.*\))?", code):
             named(code.split("(")[0])
         if re.fullmatch(r"[\w./]+/([\w.]+\.(py|md|json))?", code) and not code.startswith((".", "/")):

@@ -13,6 +13,8 @@ from pursuit.research.experiments.paper import PLAN
 
 STUDIES = studies()
 every_study = pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
+PAPER = pytest.param(STUDIES["paper"], id="paper", marks=pytest.mark.slow)
+"""It reads all runs of the paper's tables and figures."""
 QUICK = {
     "calibration": ["heart"],
     "costs": ["heart", "naive-Bayes IP, bits per cost"],
@@ -48,7 +50,9 @@ def test_what_is_published_counts_as_done(study: Study) -> None:
     assert len(others) <= ALSO.get(study.name, 0)
 
 
-@every_study
+@pytest.mark.parametrize(
+    "study", [PAPER if name == "paper" else pytest.param(study, id=name) for name, study in STUDIES.items()]
+)
 def test_the_pages_say_what_was_measured(study: Study) -> None:
     sections = study.page(study.read())
     assert sections

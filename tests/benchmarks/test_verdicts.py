@@ -53,6 +53,7 @@ def test_a_grid_shows_means_and_deviations_of_what_there_is() -> None:
     assert [spread([1234.5], "figure"), spread([0.25, 0.25], ".0%"), spread([])] == ["1,234", "25%", "–"]
 
 
+@pytest.mark.slow
 def test_rows_are_drawn_once_and_measured_all(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pursuit.tables.engine import Local
 

@@ -32,7 +32,7 @@ ANSWERS = {
 @pytest.fixture
 def workbook(tmp_path: Path) -> Path:
     pytest.importorskip("openpyxl")
-    return messy_workbook.write(tmp_path / "messy.xlsx")
+    return messy_workbook.write(tmp_path / "messy.xlsx", 160)
 
 
 @pytest.mark.programs

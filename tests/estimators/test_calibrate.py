@@ -100,6 +100,7 @@ def test_training_with_unreliable_answers_resumes_to_the_same_bits(tmp_path: Pat
         assert torch.equal(tensor, again.model_.state_dict()[name]), name
 
 
+@pytest.mark.slow
 def test_a_model_that_met_unreliable_answers_is_less_sure_of_a_single_one() -> None:
     stage = Stage(14, optimizer=AdamW(1e-2), batch_size=32)
     plan: dict[str, Any] = {"network": MLP((32,)), "stages": [stage], "teachers": None, "random_state": 0}

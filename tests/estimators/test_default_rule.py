@@ -43,6 +43,7 @@ def test_one_column_is_asked(querier: Any) -> None:
     judge(VIPClassifier(querier=querier, calibration=0.3, **QUICK).fit(*noisy(900, 0)))
 
 
+@pytest.mark.slow
 def test_of_rows_in_files_too(tmp_path: Path) -> None:
     X, y = noisy(3000, 0)
     X.assign(label=y).to_parquet(tmp_path / "rows.parquet")

@@ -253,6 +253,7 @@ def expected_accuracy(model: VIPClassifier) -> float:
     return (float(low.rstrip("%")) + float(high.rstrip("%"))) / 200
 
 
+@pytest.mark.slow
 def test_what_is_expected_is_that_of_new_groups() -> None:
     """All rows of a village have one label, which is learnt by the name of the village. A test tells the label of any
     row, and is wrong for two in five."""

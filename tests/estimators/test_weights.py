@@ -165,7 +165,7 @@ def test_streamed_rows_are_balanced_too() -> None:
     """In training flu is twice as frequent to the model as it is; the prior shows it at once, training in the end."""
     settings: dict[str, Any] = {
         "network": MLP((16,)),
-        "stages": [Stage(8, CarriedHistories(4), AdamW(1e-2), batch_size=32)],
+        "stages": [Stage(4, CarriedHistories(4), AdamW(1e-2), batch_size=32)],
     }
     model = VIPClassifier(SYMPTOMS, random_state=0, class_weight={"flu": 4.0}, held_out=0.1, **settings).fit(PATIENTS)
     torch.testing.assert_close(model.model_.log_prior.exp(), torch.tensor([4.0, 1.0, 1.0]) / 6, atol=0.01, rtol=0)

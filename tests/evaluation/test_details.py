@@ -74,7 +74,7 @@ def patients(n: int = 300) -> tuple[pd.DataFrame, pd.Series]:
 def model(request: pytest.FixtureRequest) -> VIPClassifier:
     X, y = patients()
     query_set = ColumnQueries.from_data(X, costs={"age": 3})
-    return VIPClassifier(query_set, querier=request.param, stages=[Stage(epochs=25)], random_state=0).fit(X, y)
+    return VIPClassifier(query_set, querier=request.param, stages=[Stage(epochs=10)], random_state=0).fit(X, y)
 
 
 @pytest.mark.parametrize("stop", ["confidence=0.9", "budget=0", "confidence=0.95,cost=1"])

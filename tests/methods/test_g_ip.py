@@ -211,6 +211,7 @@ def fitted(**more: Any) -> GIPClassifier:
     return GIPClassifier(QUERIES, **settings).fit(*table(), initially_known=np.eye(60, N_QUERIES, dtype=bool))
 
 
+@pytest.mark.slow
 def test_the_estimator_learns_the_same_by_the_same_seed_and_is_saved_whole(tmp_path: Path) -> None:
     one, other = fitted(), fitted()
     X, y = table()

@@ -245,6 +245,7 @@ def test_columns_that_are_texts_stay_as_they_are_written(tmp_path: Path) -> None
     assert table.frame["a"].dropna().tolist() == [1.5, 2]
 
 
+@pytest.mark.slow
 def test_types_do_not_depend_on_where_in_a_long_file_a_word_is(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,b\n" + "".join(f"{i},1\n" for i in range(300_000)) + "x,1\n")

@@ -202,6 +202,14 @@ def readers() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == "parquet-reader"}
 
 
+@pytest.fixture
+def looked_through() -> None:
+    """What is there already is not looked through again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("looked_through")
 def test_the_thread_ends_with_its_stream(source: Open) -> None:
     rows = source([300], 10, buffer_rows=50)
     before = readers()
@@ -217,6 +225,7 @@ def test_the_thread_ends_with_its_stream(source: Open) -> None:
     assert readers() <= before
 
 
+@pytest.mark.usefixtures("looked_through")
 def test_errors_of_the_thread_reach_the_caller_again_and_again(source: Open) -> None:
     rows = source([100, 100], 20, buffer_rows=40, test_share=0)
     before = readers()

@@ -386,7 +386,7 @@ def test_held_out_rows_end_a_training_by_information() -> None:
     model = InformationVIP.build(ModelSpec(world.query_set, world.classes, MLP((64,))), answer_model=answer_model)
     reports: list[Report] = []
     held_out, run = EarlyStopping(draw(world, 300, seed=12), patience=3, every=1), TrainingRun(on_report=reports.append)
-    train(model, rows, [Stage(400, optimizer=AdamW(1e-2), batch_size=32)], seed=0, early_stopping=held_out, run=run)
+    train(model, rows, [Stage(400, optimizer=AdamW(4e-2), batch_size=32)], seed=0, early_stopping=held_out, run=run)
     assert reports[-1].step < reports[-1].n_steps
     losses = [report.held_out_loss for report in reports if report.held_out_loss is not None]
     assert losses.index(min(losses)) == len(losses) - 1 - 3

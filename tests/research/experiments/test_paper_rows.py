@@ -65,6 +65,7 @@ def test_both_methods_are_measured_on_the_same_rows(place: Place) -> None:
     assert len(everything.some_test_rows(10**6).y_test) == len(everything.y_test)
 
 
+@pytest.mark.slow
 def test_results_say_the_rows_and_the_time_of_a_query(place: Place, few_chains: GIPSettings) -> None:
     for run in (VIP_RUN, G_IP_RUN):
         result = measured(run, place)

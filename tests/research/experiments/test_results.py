@@ -136,11 +136,12 @@ def test_results_that_somebody_changed_are_refused(tmp_path: Path) -> None:
         Results.from_dict(written)
 
 
-@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.stem)
-def test_the_results_in_the_documentation_have_the_schema(path: Path) -> None:
-    result = read_result(path)
-    assert result
-    assert json.loads(path.read_text(encoding="utf-8")).items() >= json.loads(json.dumps(result.to_dict())).items()
+def test_the_results_in_the_documentation_have_the_schema() -> None:
+    for path in PUBLISHED:
+        result = read_result(path)
+        assert result, path
+        written = json.loads(path.read_text(encoding="utf-8"))
+        assert written.items() >= json.loads(json.dumps(result.to_dict())).items(), path
 
 
 def test_seeds_are_summarised() -> None:

@@ -158,6 +158,12 @@ def small(n_concepts: int) -> ConceptNetwork:
 SETTINGS = {"device": "cpu", "epochs": 25, "folds": 2, "batch_size": 4, "lr": 0.05}
 
 
+@pytest.mark.parametrize(
+    "made",
+    [pytest.param(write_official, marks=pytest.mark.slow), write_compact],
+    indirect=True,
+    ids=["official", "compact"],
+)
 def test_answers_are_made_and_the_task_is_loaded_from_them(made: Path) -> None:
     with pytest.raises(MissingData, match="pursuit concepts cub"):
         cub.load()

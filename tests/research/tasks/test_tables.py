@@ -374,10 +374,11 @@ TARGETS = {
     "symptoms-773": "diseases",
 }
 """The tables among the shared data, and their labels."""
+LARGE = ("nursery", "diamonds", "letter", "bank", "symptoms-773")
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name == "symptoms-773" else ()) for name in TARGETS]
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in TARGETS]
 )
 def test_ordinary_tables_need_nothing_but_a_target(name: str) -> None:
     path = Path(os.environ.get("PURSUIT_DATA", "")) / "tables" / f"{name}.csv.gz"
