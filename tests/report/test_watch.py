@@ -85,19 +85,19 @@ def played(n: int, flip: float = 0.1, coin: float | None = None, unknown: str = 
 
 
 def test_people_like_the_rows_of_training_raise_no_alarm() -> None:
-    watch = Watch.of(model(), played(60))
+    watch = Watch.of(model(), played(100))
     assert not watch.is_alarmed
-    assert watch.n_judged == watch.n_sessions == 60
+    assert watch.n_judged == watch.n_sessions == 100
     assert watch.interval is not None
-    assert watch.interval[0] < watch.n_right / 60 < watch.interval[1]
+    assert watch.interval[0] < watch.n_right / 100 < watch.interval[1]
     assert not any(one.has_moved for one in watch.questions)
-    assert sum(one.n for one in watch.periods) == 60
+    assert sum(one.n for one in watch.periods) == 100
     assert len(watch.periods) == 4
     assert "No alarm" in " ".join(watch.sentences)
 
 
 def test_people_who_differ_raise_an_alarm_and_moved_answers_are_named() -> None:
-    watch = Watch.of(model(), played(60, flip=0.45, coin=0.95))
+    watch = Watch.of(model(), played(100, flip=0.45, coin=0.95))
     assert watch.is_alarmed
     moved = {one.name for one in watch.questions if one.has_moved}
     assert "coin" in moved
