@@ -280,15 +280,16 @@ def test_possible_answers_are_those_that_the_bits_are_made_of(informed: Informat
         torch.testing.assert_close(bits[query], gained, atol=1e-5, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "shared", "standardised"),
     [
-        pytest.param(MLP((48,)), True, False, marks=pytest.mark.slow),
-        pytest.param(MLP((48,)), False, True, marks=pytest.mark.slow),
-        pytest.param(MLP((48,), direct=True), False, False, marks=pytest.mark.slow),
+        (MLP((48,)), True, False),
+        (MLP((48,)), False, True),
+        (MLP((48,), direct=True), False, False),
         (MLP((48,), direct=True), True, True),
-        pytest.param(SetNetwork(16, "sum", 24, (32,)), False, False, marks=pytest.mark.slow),
-        pytest.param(SetNetwork(16, "max", 24, (32,), norm="batch"), True, False, marks=pytest.mark.slow),
+        (SetNetwork(16, "sum", 24, (32,)), False, False),
+        (SetNetwork(16, "max", 24, (32,), norm="batch"), True, False),
     ],
 )
 def test_every_network_learns_by_information(network: NetworkSettings, shared: bool, standardised: bool) -> None:
