@@ -113,6 +113,9 @@ def write_pair(described: Path, data: bytes, description: Path, text: bytes) -> 
     """Write a file and the description that has its checksum, so that a crash at any moment leaves either both old
     files or both new ones, for `read_described`: until the new description is there, the new data wait beside the
     old."""
+    with explained(described), suppress(FileNotFoundError):  # described data may still wait after a crash
+        if hashlib.sha256(waiting(described).read_bytes()).hexdigest().encode() in description.read_bytes():
+            waiting(described).replace(described)
     write_whole(waiting(described), data)
     write_whole(description, text)
     with explained(described):

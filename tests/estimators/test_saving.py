@@ -382,6 +382,31 @@ def test_a_folder_is_the_old_model_or_the_new_one_wherever_saving_fails(
     assert sorted(path.name for path in folder.iterdir() if WEIGHTS in path.name) == [WEIGHTS]
 
 
+def test_a_save_that_fails_after_one_that_did_not_end_leaves_its_model(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = pursuit.load(folder)
+    with torch.no_grad():
+        for parameter in new.model_.parameters():
+            parameter += 1
+    new.save(folder)
+    (folder / WEIGHTS).rename(folder / f"{WEIGHTS}.new")  # it was killed before the last step
+    expected = next(iter(pursuit.load(folder).model_.parameters())).sum()
+
+    def full(path: Path, data: bytes) -> None:
+        if path.name == DESCRIPTION:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        path.write_bytes(data)
+
+    monkeypatch.setattr("pursuit.files.write_whole", full)
+    with torch.no_grad():
+        for parameter in new.model_.parameters():
+            parameter += 1
+    with pytest.raises(OSError, match="No space left"):
+        new.save(folder)
+    assert next(iter(pursuit.load(folder).model_.parameters())).sum() == expected
+
+
 def test_a_model_that_is_saved_while_it_is_loaded_is_the_old_one_or_the_new_one(folder: Path) -> None:
     model = pursuit.load(folder)
     parameter = next(iter(model.model_.parameters()))

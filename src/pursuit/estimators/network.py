@@ -458,7 +458,6 @@ def _claim(folder: Path, run: dict[str, Any], resume: bool) -> str:
             )
         return identity
     make_folder(folder)
-    saving.remove(folder)  # a model of an earlier run would not belong to this one
     remove_torn(folder, RUN, saving.DESCRIPTION, saving.WEIGHTS)
     write_whole(path, json.dumps(run, indent=1).encode())
     return identity

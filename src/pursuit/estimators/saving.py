@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pursuit.estimators.plan import Reason
-from pursuit.files import DamagedFile, check_model, make_folder, read_described, read_json, waiting, write_pair
+from pursuit.files import DamagedFile, check_model, make_folder, read_described, read_json, write_pair
 from pursuit.inference.history import History
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target_bins import TargetBins
@@ -231,12 +231,6 @@ def _checksum(description: dict[str, Any]) -> str:
     """Of everything in the description except the checksum itself."""
     rest = {key: value for key, value in description.items() if key != "description_sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-
-
-def remove(folder: Path) -> None:
-    """Remove the model in `folder`, if there is one; other files stay."""
-    for path in (folder / DESCRIPTION, folder / WEIGHTS, waiting(folder / WEIGHTS)):
-        path.unlink(missing_ok=True)
 
 
 # What is checked of a model that a file describes, before memory is given to it and before it predicts anything.

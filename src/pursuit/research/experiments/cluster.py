@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pursuit.estimators import PursuitEstimator, saving
+from pursuit.estimators import PursuitEstimator
 from pursuit.estimators.saving import RUN
 from pursuit.files import OWNER, claimed
 from pursuit.networks.dense import one_thread
@@ -207,8 +207,7 @@ def _check_room(n_workers: int, device: str) -> bool:
 
 
 def _clear(folder: Path) -> None:
-    """Remove the files of an earlier training."""
-    saving.remove(folder)
+    """Remove the files of an earlier training; its model stays until there is another."""
     (folder / RUN).unlink(missing_ok=True)
     remove_checkpoints(folder / "checkpoints")
 
