@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import pickle
+import re
 import sys
 import tempfile
 import threading
@@ -338,6 +339,30 @@ def test_a_known_class_in_the_wrong_place_is_not_used(folder: Path, place: tuple
     rewrite(folder, *place, value="Budget")
     with pytest.raises(UnknownName, match=f"'Budget' is not a known {place[0]}"):
         pursuit.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("notes", "what"),
+    [
+        ([], "notes cannot be []"),
+        ({"task": "loans"}, "notes.task cannot be 'loans'"),
+        ({"task": {"n_rows": [[]]}}, "notes.task.n_rows cannot be [[]]"),
+        ({"task": {"n_rows": None}}, "notes.task.n_rows cannot be None"),
+        ({"task": {"missing": "?"}}, "notes.task.missing cannot be '?'"),
+        ({"task": {"target": 3}}, "notes.task.target cannot be 3"),
+    ],
+)
+def test_notes_that_commands_cannot_read_are_refused(folder: Path, notes: Any, what: str) -> None:
+    description = json.loads((folder / DESCRIPTION).read_text())
+    description["notes"] = notes
+    description["description_sha256"] = saving._checksum(description)
+    model = pursuit.load(folder)
+    (folder / DESCRIPTION).write_text(json.dumps(description))
+    with pytest.raises(DamagedFile, match=re.escape(what)):
+        pursuit.load(folder)
+    if isinstance(notes, dict):
+        with pytest.raises(TypeError, match=re.escape(what)):
+            model.save(folder, notes)
 
 
 def test_the_class_of_an_estimator_loads_only_its_own(folder: Path) -> None:

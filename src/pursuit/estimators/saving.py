@@ -31,12 +31,20 @@ RUN = "run.json"
 """Says in a folder what is trained there."""
 LEARNED = {"n_features_in_": int, "has_initially_known_": bool}
 """What an estimator learned besides its pursuer, its classes and the names of columns."""
+TASK_NOTES: dict[str, Any] = {
+    **dict.fromkeys(
+        ("name", "file", "target", "group", "time", "encoding", "decimal", "sheet", "questions"), str | None
+    ),
+    **{"n_rows": int, "n_test": int, "seed": int, "test_share": int | float, "regress": bool, "missing": list | tuple},
+}
+"""What commands read of the notes on the task that a model was trained on."""
 
 
 def save(folder: str | Path, classifier: Any, notes: dict[str, Any]) -> None:
     """Write a fitted classifier into `folder`, with `notes` (JSON values) beside it; an older one there is replaced."""
     folder = Path(folder)
     model = classifier.model_
+    check_notes(notes)
     how_to_build = getattr(model, "to_config", None)
     if not isinstance(model, nn.Module) or how_to_build is None:
         raise ValueError(f"Only pursuers that are modules with a to_config can be saved, not {type(model).__name__}.")
@@ -162,8 +170,7 @@ def _build(description: dict[str, Any], weights: bytes) -> Any:
     classifier.stopping_rule()  # a rule written as text must be known as well
     if is_regressor(classifier) != isinstance(classes, TargetBins):
         raise TypeError(f"{type(classifier).__name__} does not predict what its labels are")
-    if not isinstance(description["notes"], dict):
-        raise TypeError(f"notes cannot be {description['notes']!r:.100}")
+    check_notes(description["notes"])
     classifier.model_, classifier.notes_ = model, description["notes"]
     setattr(classifier, classifier.labels_attribute, classes)
     rules = {name: _rule(kept[name]) for name in ("stop", "guaranteed")}
@@ -178,6 +185,17 @@ def _build(description: dict[str, Any], weights: bytes) -> Any:
             raise TypeError(f"the names of columns cannot be {names!r:.100}")
         classifier.feature_names_in_ = np.array(names, dtype=object)
     return classifier
+
+
+def check_notes(notes: Any) -> None:
+    """Raise TypeError unless notes are a table, and those of a "task" in it, which commands read, are of their types."""
+    tables = {"notes": notes, "notes.task": notes.get("task", {}) if isinstance(notes, dict) else {}}
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise TypeError(f"{name} cannot be {table!r:.100}: it is a table of names and values")
+    for name, value in tables["notes.task"].items():
+        if not isinstance(value, TASK_NOTES.get(name, object)):
+            raise TypeError(f"notes.task.{name} cannot be {value!r:.100}")
 
 
 def _rule(config: Any) -> StoppingRule | None:
