@@ -188,7 +188,7 @@ def _build(description: dict[str, Any], weights: bytes) -> Any:
 
 
 def check_notes(notes: Any) -> None:
-    """Raise TypeError unless notes are a table, and those of a "task" in it, which commands read, are of their types."""
+    """Raise TypeError unless notes are a table, and those on a "task" that commands read are of their types."""
     tables = {"notes": notes, "notes.task": notes.get("task", {}) if isinstance(notes, dict) else {}}
     for name, table in tables.items():
         if not isinstance(table, dict):
