@@ -66,6 +66,21 @@ def test_a_move_that_cannot_be_made_is_explained_and_changes_nothing(
     assert client.get(path).json() == session
 
 
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"answer": "spring"}, "“answers.0.query” is missing."),
+        ({"query": "season", "answer": "spring", "sure": 1}, "“answers.0.sure” is not known here"),
+    ],
+)
+def test_what_is_wrong_with_an_answer_of_several_is_named(
+    shared_client: Client, answer: dict[str, Any], message: str
+) -> None:
+    found = shared_client.post("/api/models/illness/next", json={"answers": [answer]})
+    assert found.status_code == 422
+    assert message in found.json()["message"]
+
+
 @pytest.mark.parametrize("path", ["/api/sessions/%00", "/api/sessions/" + "x" * 2000, "/api/sessions/..%2f..%2fetc"])
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 def test_ids_that_cannot_be_are_not_found(shared_client: Client, path: str, method: str) -> None:

@@ -240,9 +240,9 @@ def request_problem(error: RequestValidationError) -> str:
         case "missing" if not parts:
             return "The request has no content: send JSON."
         case "missing":
-            return f"“{where}” is missing."
+            return f"“{'.'.join(parts)}” is missing."
         case "extra_forbidden":
-            return f"“{where}” is not known here: leave it out. /api/openapi.json says what there is."
+            return f"“{'.'.join(parts)}” is not known here: leave it out. /api/openapi.json says what there is."
         case "model_attributes_type" | "dict_type" if not parts:
             return "The request must be a JSON object, sent as application/json."
     if not told and len(errors) > 1 and len({one["loc"][:2] for one in errors}) == 1:  # none of several kinds
