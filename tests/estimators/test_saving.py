@@ -365,6 +365,17 @@ def test_notes_that_commands_cannot_read_are_refused(folder: Path, notes: Any, w
             model.save(folder, notes)
 
 
+@pytest.mark.parametrize("place", [("pursuer", "type"), ("query_set", "unknown")])
+def test_no_error_quotes_all_of_a_forged_file(folder: Path, place: tuple[str, str]) -> None:
+    description = json.loads((folder / DESCRIPTION).read_text())
+    description[place[0]][place[1]] = "x" * 100_000
+    description["description_sha256"] = saving._checksum(description)
+    (folder / DESCRIPTION).write_text(json.dumps(description))
+    with pytest.raises(ValueError, match="x" * 50) as error:
+        pursuit.load(folder)
+    assert len(str(error.value)) < 2000
+
+
 def test_the_class_of_an_estimator_loads_only_its_own(folder: Path) -> None:
     assert isinstance(VIPClassifier.load(folder), VIPClassifier)
     with pytest.raises(ValueError, match=r"holds a VIPClassifier, not a TreeClassifier: load it with pursuit\.load"):
