@@ -119,12 +119,12 @@ def load(folder: str | Path) -> Any:
     try:
         return _build(description, weights)
     except UnknownName as error:
-        raise UnknownName(f"{folder} cannot be loaded. {error!s:.500}") from None  # which may quote anything
+        raise UnknownName(f"{folder} cannot be loaded. {error!s:.1000}") from None  # which may quote anything
     except DamagedFile as error:
         raise DamagedFile(f"{folder} is damaged: {error}. Copy the whole folder again, or train again.") from error
     except Exception as error:  # what somebody wrote by hand may go wrong anywhere
         raise DamagedFile(
-            f"{folder / DESCRIPTION} does not fit the code installed here ({type(error).__name__}: {error!s:.500}). "
+            f"{folder / DESCRIPTION} does not fit the code installed here ({type(error).__name__}: {error!s:.1000}). "
             "Has a class of your own changed? Otherwise the file is damaged: copy the whole folder again, or train "
             "again."
         ) from error
