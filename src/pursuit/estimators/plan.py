@@ -19,7 +19,7 @@ VERY_FEW_ROWS, FEW_ROWS, MANY_ROWS, VERY_MANY_ROWS = 30, 500, 2000, 20_000
 DEFAULT_STEPS, DEFAULT_PASSES = 1000, 20
 PASSES = 100
 """How often training may see each row, if held-out rows do not end it before."""
-LEAST_TAUGHT_STEPS, LEAST_STEPS, MOST_STEPS, MOST_STEPS_ON_GPU = 100, 200, 4000, 10_000
+LEAST_TAUGHT_STEPS, LEAST_STEPS, MOST_STEPS, MOST_STEPS_ON_GPU = 100, 200, 8000, 10_000
 COMPLETE = 0.3
 """Share of random histories that know all answers."""
 TAUGHT_RANK = 4
@@ -27,8 +27,8 @@ TAUGHT_RANK = 4
 one another makes questions look worth more than they are."""
 OFTEN, RARELY = 4, 16
 """Of so many reports, one looks at held-out rows; rarely where even the fewest steps take long."""
-PRODUCTS, PRODUCTS_ON_GPU = 2e12, 1e14
-"""About how many multiplications training may take: two minutes on two cores, or one on a GPU."""
+PRODUCTS, PRODUCTS_ON_GPU = 6e12, 1e14
+"""About how many multiplications training may take: five minutes on two cores, or one on a GPU."""
 CHAIN_QUERIES = 20
 """How far chains are carried in training; random histories cover what lies beyond."""
 SPARSE = 0.1
