@@ -294,6 +294,13 @@ def test_columns_that_say_nothing_are_not_asked_for() -> None:
     assert asked(frame.drop(columns="name"), ask_all=True) == (frame.columns.drop("name").tolist(), [])
 
 
+def test_yes_and_no_in_several_spellings_are_one_question_also_beside_a_mark() -> None:
+    frame = pd.DataFrame({"a": ["Y", "yes", "no", "N", "-"] * 4, "b": ["yes", "no", "?"] * 6 + ["no"] * 2})
+    mixed, plain = ColumnQueries.from_data(frame).queries
+    assert mixed.choices == ("no", "yes")
+    assert plain.choices == ("?", "no", "yes")  # which may be an answer
+
+
 def test_one_value_beside_fewer_empty_cells_is_not_called_the_same_in_every_row() -> None:
     frame = pd.DataFrame({"a": ["home"] * 7 + [None] * 3, "b": [5.0] * 6 + [np.nan] * 4, "c": [*"xy"] * 5})
     assert asked(frame)[1] == ["Not asked for: 'a', 'b' (the same wherever it has a value)."]

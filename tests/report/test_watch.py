@@ -132,6 +132,7 @@ def test_a_session_of_another_model_is_left_out() -> None:
     other = Kept("1", datetime.datetime(2026, 1, 1), {"format": 2, "moves": [{"move": "tell", "query": "x"}]}, "a")
     watch = Watch.of(model(), [other])
     assert (watch.n_sessions, watch.n_unreadable) == (0, 1)
+    assert "Left out: 1 session of an earlier model." in watch.sentences
 
 
 def test_confirmed_sessions_are_rows_of_the_answers_that_were_given() -> None:

@@ -139,7 +139,9 @@ def choice_query(name: str, series: pd.Series, distinct: Distinct) -> Choice:
     values = {word: max(counts, key=lambda written: counts[written]) for word, counts in spellings.items()}
     totals = {word: sum(counts.values()) for word, counts in spellings.items()}
     pairs = [pair for pair in NO_AND_YES if pair[0] in totals and pair[1] in totals]
-    if pairs and all(word in NO_WORDS or word in YES_WORDS for word in totals):
+    others = [word for word in totals if word not in NO_WORDS and word not in YES_WORDS]
+    are_mixed = len(totals) > 2 + len(others)  # Y and yes, say: what is no word beside them is then no answer either
+    if pairs and (not others or (are_mixed and not any(map(str.isalnum, "".join(others))))):
         pair = max(pairs, key=lambda pair: totals[pair[0]] + totals[pair[1]])
         values = {word: values[word] for word in pair}
         text = wording(name, "?")

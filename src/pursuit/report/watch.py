@@ -197,7 +197,7 @@ class Watch:
         """What to know first."""
         found = [f"{count(self.n_sessions, 'session')}, of which the truth is known of {self.n_judged:,}."]
         if self.n_unreadable:
-            found.append(f"{count(self.n_unreadable, 'session')} of an earlier model were left out.")
+            found.append(f"Left out: {count(self.n_unreadable, 'session')} of an earlier model.")
         if self.interval is not None and self.stated is not None:
             low, high = self.interval
             found.append(
