@@ -64,6 +64,18 @@ def test_numbers_are_cut_where_beliefs_differ(fitted: tuple[NaiveBayesIPClassifi
     assert any(age.startswith("above ") for age in ages)
 
 
+def test_ends_of_a_range_that_is_not_cut_are_not_those_of_two_rows() -> None:
+    randomness = np.random.default_rng(0)
+    X = pd.DataFrame({"income": randomness.integers(1200, 7000, 200)})
+    y = np.array(["a", "b"] * 100)
+    model = NaiveBayesIPClassifier(stop="budget=1").fit(X, y)
+    (question,) = question_tree(model.model_, model.rows(X[:3], y[:3]), depth=1).questions
+    texts = " ".join(branch.answer for branch in question.branches)
+    assert len(question.branches) == 1
+    assert not any(str(end) in texts for end in (X["income"][:3].min(), X["income"][:3].max()))
+    assert texts == "0 to 8000"
+
+
 def test_a_tree_without_rows_or_levels_is_refused(fitted: tuple[NaiveBayesIPClassifier, Rows]) -> None:
     model, rows = fitted
     with pytest.raises(ValueError, match="at least 1 level"):

@@ -14,7 +14,7 @@ from pursuit.inference.pursuer import NO_ANSWER, Pursuer, label_list
 from pursuit.inference.rollout import RolloutStep
 from pursuit.inference.stopping import Budget, StoppingRule
 from pursuit.inference.target_bins import target_of
-from pursuit.queries import QuerySet
+from pursuit.queries import Number, QuerySet
 from pursuit.queries.column import NOT_GIVEN_TEXT
 from pursuit.training.rows import Rows
 
@@ -188,7 +188,7 @@ def branches(query_set: QuerySet, query: int, x: Tensor, answered: np.ndarray, b
         else:
             ranges = _ranges(values, belief[there[given]].double().numpy())
             own, own_texts = there[given], texts[given]
-            found = [(text, own[part]) for text, part in _in_words(query_set, values, own_texts, ranges)]
+            found = [(text, own[part]) for text, part in _in_words(query_set, query, values, own_texts, ranges)]
             if not given.all():
                 found.append((NOT_GIVEN_TEXT, there[~given]))
     return [*found, (NO_ANSWER, absent)] if len(absent) else found
@@ -253,11 +253,16 @@ def _entropy(belief: np.ndarray) -> np.ndarray:
     return -(p * np.log2(p)).sum(axis=1)
 
 
-def _in_words(query_set: QuerySet, values: np.ndarray, texts: np.ndarray, ranges: list[np.ndarray]) -> Branches:
-    """Ranges by the highest answer of each, as in "up to 37.5", "37.5 to 39", "above 39"."""
+def _in_words(
+    query_set: QuerySet, query: int, values: np.ndarray, texts: np.ndarray, ranges: list[np.ndarray]
+) -> Branches:
+    """Ranges by the highest answer of each, as in "up to 37.5", "37.5 to 39", "above 39". One alone is that of the
+    column, because the least and the greatest number are those of two people."""
     if len(ranges) == 1:
+        own = query_set.queries[query]
+        usual = own.expected.removesuffix(f" or {NOT_GIVEN_TEXT}") if isinstance(own, Number) else ""
         low, high = _answer(query_set, values, texts, ranges[0][0]), _answer(query_set, values, texts, ranges[0][-1])
-        return [(low if low == high else f"{low} to {high}", ranges[0])]
+        return [(usual or (low if low == high else f"{low} to {high}"), ranges[0])]
     edges = [_answer(query_set, values, texts, part[-1]) for part in ranges[:-1]]
     between = [f"above {low}, up to {high}" for low, high in pairwise(edges)]
     names = [f"up to {edges[0]}", *between, f"above {edges[-1]}"]
