@@ -80,7 +80,7 @@ def test_a_reproduction_finds_what_one_machine_finds(tmp_path: Path, cluster: An
     assert killer.has_killed
     assert len(said) == 4
     assert measured(swept) == measured(reproduce(reproduction, tmp_path / "here"))
-    assert (tmp_path / "ray" / "row.md").exists()
+    assert (tmp_path / "ray" / "table.md").exists()
 
 
 def test_what_is_missing_on_a_worker_is_said_here(tmp_path: Path, cluster: Any) -> None:

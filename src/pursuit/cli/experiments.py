@@ -215,7 +215,7 @@ def reproduce(
 ) -> None:
     """Train a task of the paper by a recipe, measure on its test rows, and write a results folder.
 
-    The folder gets results.json, row.md with the published figures beside ours, curve.png, chains, and the models: V-IP
+    The folder gets results.json, table.md with ours and the published figures, curve.png, chains, and the models: V-IP
     and a black box that learns from all answers. The same command again continues where it stopped.
 
     `pursuit reproduce paper` lists the runs behind the paper's tables and figures; with --next it does the most
@@ -248,7 +248,7 @@ def reproduce(
     if as_json:
         print_json(results.to_dict())
         return
-    show(f"{experiment.HEADER}\n{experiment.markdown_row(results)}")
+    show(experiment.report(results))
     show(f"Written into {folder}")
 
 

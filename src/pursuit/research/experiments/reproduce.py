@@ -3,7 +3,7 @@
 Beside it, a black box with the same network and plan learns from all answers at once. Where the task has protocols, a
 part of the training rows is held out from both, to choose at which confidence V-IP stops.
 
-A results folder holds `results.json`, `row.md` (one row of a table beside the published figures), `curve.png`, in
+A results folder holds `results.json`, `table.md` (with the published figures below), `curve.png`, in
 seed-K the model, its result and a few chains as figures, and in all-answers/seed-K the black box. A run that was
 interrupted goes on where it stopped.
 """
@@ -20,11 +20,8 @@ from pursuit.methods import METHODS
 from pursuit.registry import find
 from pursuit.research.experiments.options import ReproductionOptions
 from pursuit.research.experiments.results import (
-    BUDGETS,
-    NOTHING,
     Beside,
     Failure,
-    Mean,
     MethodResults,
     Result,
     Results,
@@ -48,15 +45,14 @@ from pursuit.research.experiments.run import (
     outcomes,
     say_nothing,
 )
-from pursuit.research.experiments.table import ALL_ANSWERS, draw_accuracy, in_brief, stop_length
-from pursuit.research.tasks.recipe import Published, Recipe
+from pursuit.research.experiments.table import ALL_ANSWERS, draw_accuracy, in_brief, markdown_table
+from pursuit.research.tasks.recipe import Recipe
 from pursuit.research.tasks.task import Task, TaskInfo
 from pursuit.tables.engine import HERE, Engine
 from pursuit.training.devices import find_device
 
 N_CHAINS = 3
 VIP = "vip"
-NOT_MEASURED, NOT_COMPARABLE = "not measured", "not comparable"
 TRADE_OFF = (
     *(Confidence(level) for level in (0.5, 0.7, 0.8, 0.85, 0.9, 0.92, 0.94, 0.95, 0.96, 0.98, 0.99, 0.995, 0.999)),
     *(Stability(epsilon, n) for epsilon in (0.1, 0.03, 0.01, 0.003, 0.002, 0.001, 0.0003) for n in (1, 3)),
@@ -157,7 +153,7 @@ def reproduce(
     methods = {name: MethodResults.of(METHODS[name].title, seeds) for name, seeds in found.items() if seeds}
     results = Results(reproduction.described(), methods)
     results.write(folder / "results.json")
-    write_whole(folder / "row.md", f"{HEADER}\n{markdown_row(results)}\n".encode())
+    write_whole(folder / "table.md", report(results).encode())
     _draw_curves(results, folder / "curve.png")
     return results
 
@@ -185,116 +181,28 @@ def vip_of(results: Results) -> tuple[MethodResults, Summary]:
     return results.worked[VIP]
 
 
-def black_box_of(results: Results) -> Mean | None:
-    """The accuracy of the black box with all answers; None if there was none."""
-    found = results.worked.get(ALL_ANSWERS)
-    return found and found[1].accuracy_all_answers
-
-
-def published_for(task: str) -> Published | None:
-    info: TaskInfo = find(TaskInfo.registry_kind, task)
-    return info.published
-
-
-def querier_of(results: Results) -> str:
-    """The querier of V-IP. Older files do not name it: before there was a choice it was straight-through, and
-    "auto" then asked by information wherever queries are no patches, which convolutions see."""
-    recorded = {seed.querier for seed in vip_of(results)[0].seeds}
-    if recorded != {None}:
-        return ", ".join(sorted(querier for querier in recorded if querier))
-    settings = results.run["settings"]
-    chosen: str = settings.get("querier", "straight-through")
-    if chosen != "auto":
-        return chosen
-    return "information" if settings["network"].startswith(("MLP", "SetNetwork")) else "straight-through"
-
-
-COLUMNS = (
-    "task",
-    "recipe",
-    "querier",
-    "seeds",
-    "protocol",
-    "stops after",
-    "accuracy there",
-    "95 % interval",
-    "after 5 / 10 / 20",
-    "area",
-    "random order: area",
-    "all answers",
-    "black box",
-    "paper: stops after, accuracy there, all answers, black box, after 20",
-    "rows",
-    "device",
-    "training",
-    "commit",
-)
-HEADER = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}"
-
-
-def markdown_row(results: Results) -> str:
-    """One row of a table, ours beside the published figures."""
+def report(results: Results) -> str:
+    """V-IP and the black box as a table, and below it the recipe, what was measured beside them, and the paper's
+    figures."""
     (found, summary), run = vip_of(results), results.run
-    one, stop = found.seeds[0], summary.at_stop
-    after = [mean_and_spread(summary.accuracy_after.get(n)) for n in BUDGETS]
-    # Whatever makes the row less than it seems is said in it.
-    measured_on = run["measured_on"]
-    options = [*run["options"], *([f"measured on {measured_on}"] if measured_on != TEST_ROWS else [])]
-    resumed = ", resumed" if any(seed.resumed for seed in found.seeds) else ""
-    cells = [
-        run["task"],
-        run["recipe"] + (f" ({', '.join(options)})" if options else ""),
-        querier_of(results),
-        str(summary.n_seeds),
-        _protocol_cell(summary),
-        stop_length(stop) if stop else NOTHING,
-        mean_and_spread(stop.accuracy if stop else None),
-        interval_text(stop.accuracy if stop else None),
-        " / ".join(after),
-        mean_and_spread(summary.area) + ("" if summary.is_whole else f" ({summary.reach})"),
-        measured_or_not(summary.area_beside.get(RANDOM_ORDER)),
-        mean_and_spread(summary.accuracy_all_answers),
-        measured_or_not(black_box_of(results)),
-        _published_cell(run["task"]),
-        f"{one.n_train:,} / {one.n_test:,}",
-        str(one.provenance["device"]),
-        f"{summary.training_seconds.mean:.0f} s{resumed}",
-        ", ".join(dict.fromkeys(str(seed.provenance["commit"]) for seed in found.seeds)),
-    ]
-    return "| " + " | ".join(cells) + " |"
-
-
-def interval_text(value: Mean | None) -> str:
-    """The interval of an accuracy over seeds and rows, as text."""
-    return f"{value.interval[0]:.3f} to {value.interval[1]:.3f}" if value and value.interval else NOTHING
-
-
-def measured_or_not(value: Mean | None) -> str:
-    return NOT_MEASURED if value is None else mean_and_spread(value)
-
-
-def _protocol_cell(summary: Summary) -> str:
-    """By which rule chains stop, and how many the end of the curve stopped instead."""
-    stop = summary.at_stop
-    if stop is None:
-        return NOTHING
-    cut = stop.cut_short.mean if stop.cut_short else 0.0
-    return stop.rule + (f", cut at {summary.longest} in {cut:.1%}" if cut else "")
-
-
-def _published_cell(task: str) -> str:
-    published = published_for(task)
-    if published is None:
-        return NOTHING
-    figures: Sequence[float | None] = (
-        published.mean_answered,
-        published.accuracy,
-        published.all_answers,
-        published.black_box,
-        published.after_20,
-    )
-    caveat = "" if published.comparable else f" ({NOT_COMPARABLE})"
-    return ", ".join(NOTHING if figure is None else f"{figure:g}" for figure in figures) + caveat
+    info: TaskInfo = find(TaskInfo.registry_kind, run["task"])
+    changes = f" ({', '.join(run['options'])})" if run["options"] else ""
+    queriers = ", ".join(sorted({seed.querier for seed in found.seeds if seed.querier}))
+    lines = [f"By the recipe {run['recipe']}{changes}; V-IP has the {queriers} querier."]
+    if summary.at_stop and summary.at_stop.cut_short and summary.at_stop.cut_short.mean:
+        lines.append(f"Of the rows, {summary.at_stop.cut_short.mean:.1%} were cut off after {summary.longest} queries.")
+    lines += [f"The area of {title} is {mean_and_spread(area)}." for title, area in summary.area_beside.items()]
+    if published := info.published:
+        figures = {
+            "queries": published.mean_answered,
+            "accuracy there": published.accuracy,
+            "all answers": published.all_answers,
+            "black box": published.black_box,
+            "after 20": published.after_20,
+        }
+        printed = ", ".join(f"{name} {figure:g}" for name, figure in figures.items() if figure is not None)
+        lines.append(f"The paper prints: {printed}{'' if published.comparable else ' (not comparable)'}.")
+    return f"{markdown_table(results)}\n{chr(10).join(lines)}\n"
 
 
 def _draw_curves(results: Results, path: Path) -> None:
