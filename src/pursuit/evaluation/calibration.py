@@ -27,6 +27,12 @@ class ReliabilityBin:
     accuracy_interval: tuple[float, float]
     """Where that share lies on fresh rows, with 95 % confidence (Wilson)."""
 
+    @classmethod
+    def of(cls, place: int, n_rows: int, total: float, n_right: int) -> "ReliabilityBin":
+        """The bin of a number from 0 on: its rows, the sum of their confidences, and how many are right."""
+        interval = accuracy_interval(n_right, n_rows)
+        return cls(place / N_BINS, (place + 1) / N_BINS, n_rows, total / n_rows, n_right / n_rows, interval)
+
 
 def bin_of(confidence: Tensor) -> Tensor:
     """The bin (N,) of each confidence (N,)."""

@@ -8,7 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from pursuit.evaluation.calibration import N_BINS, ReliabilityBin, accuracy_interval, bin_of
+from pursuit.evaluation.calibration import N_BINS, ReliabilityBin, bin_of
 from pursuit.evaluation.rollouts import ClassTrace
 from pursuit.inference.rollout import RolloutStep
 
@@ -100,14 +100,7 @@ class BeliefCounts(Counts):
         """The bins that have rows, at one point."""
         columns = zip(self.n_rows[k].tolist(), self.confidence[k].tolist(), self.right[k].tolist(), strict=True)
         return tuple(
-            ReliabilityBin(
-                place / N_BINS,
-                (place + 1) / N_BINS,
-                n_rows,
-                confidence / UNIT / n_rows,
-                n_right / n_rows,
-                accuracy_interval(n_right, n_rows),
-            )
+            ReliabilityBin.of(place, n_rows, confidence / UNIT, n_right)
             for place, (n_rows, confidence, n_right) in enumerate(columns)
             if n_rows
         )

@@ -160,8 +160,6 @@ def drawn_answers(
         yield ImaginedAnswers(row, query, weight, label_weight, network(seen).float())
 
 
-LARGEST = 8.0
-"""Log variances lie between this and its negative."""
 LEAST_LABEL_WEIGHT = 16.0
 """Least weight of the label if answers are few: with less, the latent variable does not learn the label."""
 
@@ -253,16 +251,14 @@ class PartialVAE(ClassifierModel):
         z = latent.sample(torch.randn_like(latent.mean))
         is_known = self.query_set.units.known(batch.known)  # (B, U)
         of_answers = self.likelihood.log_prob(self.decoder(z), x.flatten(1)) * is_known
-        standard = Gaussian(torch.zeros_like(latent.mean), torch.zeros_like(latent.mean))
-        bound = batch.mean(latent.divergence(standard) - of_answers.sum(dim=1))
+        bound = batch.mean(latent.divergence_from_standard() - of_answers.sum(dim=1))
         of_label = batch.label_loss(self.label_decoder(z).float())
         query = choose(torch.rand(batch.asked.shape, device=y.device), self.closed(batch))
         return TrainingOutcome(of_label + bound / self.label_weight, query)
 
     def latent(self, reading: Tensor) -> Gaussian:
         """The distribution of the latent variable given the reading of the answers, with the label's part, if added."""
-        mean, log_variance = self.encoder(reading).float().chunk(2, dim=-1)
-        return Gaussian(mean, log_variance.clamp(-LARGEST, LARGEST))
+        return Gaussian.from_outputs(self.encoder(reading))
 
     def labels(self, z: Tensor) -> Tensor:
         """The probabilities of the labels (..., C) given the latent variable."""

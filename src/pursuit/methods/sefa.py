@@ -36,8 +36,6 @@ from pursuit.training import Batch, ClassifierModel, Stage, TrainingOutcome
 from pursuit.training.learner import ModelSpec
 from pursuit.training.rows import RowSource
 
-LARGEST = 8.0
-"""Log variances lie between this and its negative."""
 FIRST_LOG_VARIANCE = -4.0
 """At first, so that answers are not drowned in noise."""
 SMALLEST = 1e-12
@@ -99,8 +97,7 @@ class AnswerEncoders(nn.Module):
         hidden = torch.cat([shown, known[:, :, None]], dim=2)
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             hidden = torch.einsum("bqi,qio->bqo", hidden.relu() if layer else hidden, weight) + bias
-        mean, log_variance = hidden.float().chunk(2, dim=2)
-        return Gaussian(mean, log_variance.clamp(-LARGEST, LARGEST))
+        return Gaussian.from_outputs(hidden)
 
 
 @register
@@ -138,8 +135,7 @@ class SEFA(ClassifierModel):
         shape = len(batch.y), self.settings.training_samples, *latent.mean.shape[1:]
         log_share = self.log_shares(latent, torch.randn(shape, device=latent.mean.device))  # (B, K, C)
         loss = batch.label_loss(log_share.logsumexp(dim=1))
-        standard = Gaussian(torch.zeros_like(latent.mean), torch.zeros_like(latent.mean))
-        spread = batch.mean(latent.divergence(standard).sum(dim=1))
+        spread = batch.mean(latent.divergence_from_standard().sum(dim=1))
         query = choose(torch.rand(batch.asked.shape, device=batch.y.device), self.closed(batch))
         return TrainingOutcome(loss + self.settings.beta * spread, query)
 

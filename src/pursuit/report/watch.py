@@ -342,14 +342,7 @@ def _reliability(claims: Sequence[Claim]) -> tuple[ReliabilityBin, ...]:
     for claim in claims:
         bins[min(int(claim.probability * N_BINS), N_BINS - 1)].append(claim)
     return tuple(
-        ReliabilityBin(
-            number / N_BINS,
-            (number + 1) / N_BINS,
-            len(own),
-            statistics.fmean(one.probability for one in own),
-            sum(one.right for one in own) / len(own),
-            accuracy_interval(sum(one.right for one in own), len(own)),
-        )
+        ReliabilityBin.of(number, len(own), sum(one.probability for one in own), sum(one.right for one in own))
         for number, own in sorted(bins.items())
     )
 

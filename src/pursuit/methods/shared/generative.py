@@ -163,11 +163,21 @@ def n_at_once(device: torch.device, n_numbers: int) -> int:
     return max(1, (AT_ONCE if device.type == "cpu" else AT_ONCE_ON_GPU) // max(1, n_numbers))
 
 
+LARGEST = 8.0
+"""Log variances lie between this and its negative."""
+
+
 class Gaussian(NamedTuple):
     """Independent normal variables, the last dimension of both."""
 
     mean: Tensor
     log_variance: Tensor
+
+    @classmethod
+    def from_outputs(cls, outputs: Tensor) -> "Gaussian":
+        """Means and log variances are the two halves of a network's outputs."""
+        mean, log_variance = outputs.float().chunk(2, dim=-1)
+        return cls(mean, log_variance.clamp(-LARGEST, LARGEST))
 
     def at(self, index: Any) -> "Gaussian":
         return Gaussian(self.mean[index], self.log_variance[index])
@@ -180,6 +190,10 @@ class Gaussian(NamedTuple):
         wider = self.log_variance - other.log_variance
         apart = (self.mean - other.mean) ** 2 * (-other.log_variance).exp()
         return 0.5 * (wider.exp() + apart - 1 - wider).sum(dim=-1)
+
+    def divergence_from_standard(self) -> Tensor:
+        """KL from this to variables of mean 0 and variance 1."""
+        return self.divergence(Gaussian(torch.zeros_like(self.mean), torch.zeros_like(self.mean)))
 
 
 def some_labels(posterior: Tensor, most: int) -> tuple[Tensor, Tensor]:

@@ -153,6 +153,7 @@ class MethodRun:
         pursuer, rows = _pursuer_and_rows(classifier, task)
         evaluation = self._evaluate(pursuer, rows, task)
         limit = task.settings.get("max_queries") or evaluation.n_queries
+        longest, timed = self.measurement.max_queries or evaluation.n_queries, self.measurement.times_queries
         result = Result(
             run=dict(self.run),
             method=self.name,
@@ -166,7 +167,7 @@ class MethodRun:
             resumed=resumed,
             n_histories=_n_histories(classifier, task),
             step_milliseconds=step_milliseconds(pursuer, rows, limit) if self.measurement.times_steps else None,
-            query_milliseconds=self._query_milliseconds(pursuer, rows) if self.measurement.times_queries else None,
+            query_milliseconds=query_milliseconds(pursuer, rows, longest, self.device) if timed else None,
             beside=self._beside(classifier, task, rows) if classifier else {},
             protocols=self._protocols(classifier, task, rows) if classifier else [],
             querier=_querier(classifier),
@@ -203,10 +204,6 @@ class MethodRun:
             batch_rows=measurement.batch_rows,
             trade_off=measurement.trade_off,
         )
-
-    def _query_milliseconds(self, pursuer: Pursuer, rows: Rows) -> float:
-        longest = self.measurement.max_queries or len(pursuer.query_set)
-        return query_milliseconds(pursuer, rows.take(slice(TIMED_ROWS)), longest, self.device)
 
     def _protocols(self, classifier: PursuitClassifier, task: Task, rows: Rows) -> list[AtProtocol]:
         """Results by the protocols, at a confidence chosen on rows that were held out from training."""
@@ -329,7 +326,8 @@ def _step_seconds(pursuer: Pursuer, rows: Rows, longest: int, clock: Callable[[]
 
 @torch.no_grad()
 def query_milliseconds(pursuer: Pursuer, rows: Rows, longest: int, device: str) -> float:
-    """The time of a query of a row on the device: that of asking these rows side by side, by all they are asked."""
+    """The time of a query of a row on the device: that of asking a few rows side by side, by all they are asked."""
+    rows = rows.take(slice(TIMED_ROWS))
     with placed(pursuer, device) as place:
         rows, template = rows.to(place), template_state(pursuer, rows.x[:0].to(place))
 
