@@ -16,7 +16,7 @@ from benchmarks.study import Study
 from pursuit import ColumnQueries, PursuitEstimator, Questions
 from pursuit.methods import METHODS
 from pursuit.queries.own_words import Suggestion
-from pursuit.queries.questions import parse_tables
+from pursuit.queries.questions import QuestionSettings
 from pursuit.research.tasks import animals
 
 FOLDER = Path(__file__).parent / "words"
@@ -66,9 +66,13 @@ def model_of(domain: str, seed: int, n_rows: int = N_ROWS) -> PursuitEstimator:
             mean, (low, high) = own.astype(float), questions[str(name)]["range"]
             own = np.round(np.clip(mean + rng.normal(0, 0.15 * mean.std() + 0.2, len(own)), low, high), 1)
         frame[name] = np.where(rng.random(len(own)) < UNKNOWN, None, own)
-    settings = {name: {"text": one} if isinstance(one, str) else {k: v for k, v in one.items() if k != "choices"}
-                for name, one in questions.items()}  # fmt: skip
-    queries = Questions(*parse_tables({"questions": settings})).apply(ColumnQueries.from_data(frame.infer_objects()))
+    described = {name: {"text": one} if isinstance(one, str) else one for name, one in questions.items()}
+    ends = {name: one.get("range", (None, None)) for name, one in described.items()}
+    settings = [
+        QuestionSettings(name, one["text"], unit=one.get("unit"), low=ends[name][0], high=ends[name][1])
+        for name, one in described.items()
+    ]
+    queries = Questions(tuple(settings)).apply(ColumnQueries.from_data(frame.infer_objects()))
     return METHODS["naive-bayes"].build(queries, random_state=seed, stop=STOP).fit(frame.infer_objects(), labels)
 
 
