@@ -118,7 +118,7 @@ def test_a_person_is_asked_as_the_file_says(folder: Path) -> None:
 def test_help_range_and_unit_are_shown_and_a_number_beyond_is_asked_again(folder: Path) -> None:
     told = ["--tell", "sex=m", "--tell", "fever=no", "--tell", "pressure=120"]
     talk = run(folder, "ask", "model", *told, "--stop", "budget=1", typed="700\n70 bpm\n")
-    assert "1. pulse: which number?  (20 to 250 bpm, cost 3)" in talk.stdout  # the rest of its group was told
+    assert "1. pulse?  (20 to 250 bpm, cost 3)" in talk.stdout  # the rest of its group was told
     assert "Count for a minute." in talk.stdout
     assert "is 20 to 250 bpm, not 700 bpm." in talk.stdout
     assert "70 bpm" in talk.stdout.splitlines()[-1]
@@ -149,7 +149,7 @@ def test_a_column_without_a_question_is_what_it_was(folder: Path) -> None:
     json_of(run(folder, *TRAIN, "--questions", "one.toml", "--out", "one", "--cost", "fever=7"))
     query_set = load(folder / "one").model_.query_set
     assert [query.text for query in query_set.queries if query.name in ("fever", "week")] == [
-        "week: which number?",
+        "week?",
         "Hot?",
     ]
     assert query_set.queries[query_set.index_of["fever"]].cost == 7

@@ -33,9 +33,9 @@ def test_a_model_is_shown_in_words(folder: Path, monkeypatch: pytest.MonkeyPatch
     assert "It stops asking at budget=3." in shown.stdout
     lines = {line.split()[0]: " ".join(line.split()) for line in shown.stdout.splitlines() if line.strip()}
     assert lines["column"] == "column question answers when"
-    assert lines["sex"] == "sex sex: which applies? f, m known beforehand"
+    assert lines["sex"] == "sex sex? f, m known beforehand"
     assert lines["pregnant"] == "pregnant pregnant? no, yes only after sex = f"
-    assert lines["scan"] == "scan scan: which applies? large, none, small only after fever"
+    assert lines["scan"] == "scan scan? large, none, small only after fever"
     assert lines["pulse"].endswith("together with pressure")
     assert "Classifier(" not in shown.stdout
 

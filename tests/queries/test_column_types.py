@@ -22,10 +22,10 @@ def asked_as(values: Any, kind: str) -> ColumnQueries:
 @pytest.mark.parametrize(
     ("values", "kind", "query"),
     [
-        ([3, 1, 2], "choice", Choice("a", "a: which applies?", ("1", "2", "3"), values=(1, 2, 3))),
-        ([1.0, 2.5, np.nan], "choice", Choice("a", "a: which applies?", ("1", "2.5"), values=(1, 2.5))),
-        ([10, 9, 100], "choice", Choice("a", "a: which applies?", ("9", "10", "100"), values=(9, 10, 100))),
-        (["007", "012"], "choice", Choice("a", "a: which applies?", ("007", "012"))),
+        ([3, 1, 2], "choice", Choice("a", "a?", ("1", "2", "3"), values=(1, 2, 3))),
+        ([1.0, 2.5, np.nan], "choice", Choice("a", "a?", ("1", "2.5"), values=(1, 2.5))),
+        ([10, 9, 100], "choice", Choice("a", "a?", ("9", "10", "100"), values=(9, 10, 100))),
+        (["007", "012"], "choice", Choice("a", "a?", ("007", "012"))),
         ([0.0, 1.0], "yes/no", yes_no("a")),
         (["Ja", "nein"], "yes/no", Choice("a", "a?", ("nein", "ja"), values=("nein", "Ja"))),
         (["yes", "yes"], "yes/no", yes_no("a")),
@@ -98,7 +98,7 @@ def test_dates_are_read_and_read_back(values: Any) -> None:
     query_set = asked_as(values, "date")
     (query,) = query_set.queries
     assert isinstance(query, Date)
-    assert query.text == "a: when?"
+    assert query.text == "a?"
     x, available = query_set.answers(frame)
     assert available[:, 0].tolist() == [True, False, True]
     assert [query_set.describe(0, row) for row in x[[0, 2]]] == ["1980-05-17", "1990-12-31"]
@@ -113,7 +113,7 @@ def test_dates_are_read_and_read_back(values: Any) -> None:
         told = torch.zeros_like(x[0])
         query_set.tell(told, 0, answer)
         torch.testing.assert_close(told, x[2])
-    with pytest.raises(ValueError, match=r"The answer to 'a: when\?' is a date such as 2024-12-31, not 'soon'"):
+    with pytest.raises(ValueError, match=r"The answer to 'a\?' is a date such as 2024-12-31, not 'soon'"):
         query_set.tell(x[0], 0, "soon")
 
 

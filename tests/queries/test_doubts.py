@@ -26,7 +26,7 @@ COLUMNS = {
     "tiny": lambda randomness: np.array([1.0, 2.0, 2.5, 900.0]),
     "few": lambda randomness: randomness.normal(0, 1, 30),
 }
-FLAVANOIDS = Number("flavanoids", "flavanoids: which number?", centre=2.1, spread=1.0, seen=(0.34, 5.08))
+FLAVANOIDS = Number("flavanoids", "flavanoids?", centre=2.1, spread=1.0, seen=(0.34, 5.08))
 FEVER = Number("temperature", "How hot?", centre=37.0, spread=0.7, seen=(35.0, 42.0), unit="°C")
 
 

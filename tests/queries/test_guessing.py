@@ -61,7 +61,7 @@ def test_yes_comes_second_even_if_listed_first() -> None:
 def test_texts_are_choices(dtype: Any) -> None:
     frame = column(["red", "blue", None, "green", "blue"], dtype=dtype)
     query_set = ColumnQueries.from_data(frame)
-    assert query_set.queries[0] == Choice("a", "a: which applies?", ("blue", "green", "red"))
+    assert query_set.queries[0] == Choice("a", "a?", ("blue", "green", "red"))
     x, available = query_set.answers(frame)
     assert x.tolist() == [[0, 0, 1], [1, 0, 0], [0, 0, 0], [0, 1, 0], [1, 0, 0]]
     assert available[:, 0].tolist() == [True, True, False, True, True]
@@ -69,7 +69,7 @@ def test_texts_are_choices(dtype: Any) -> None:
 
 def test_two_other_texts_are_one_feature() -> None:
     query, answers = read(column(["left", "right", None]))
-    assert query.text == "a: which applies?"
+    assert query.text == "a?"
     assert answers == ["left", "right", None]
 
 
@@ -80,7 +80,7 @@ def test_categories_keep_their_order_and_the_unused() -> None:
 
 def test_categories_may_be_numbers() -> None:
     query, answers = read(column([3, 1, 2], dtype="category"))
-    assert query == Choice("a", "a: which applies?", ("1", "2", "3"), values=(1, 2, 3))
+    assert query == Choice("a", "a?", ("1", "2", "3"), values=(1, 2, 3))
     assert answers == ["3", "1", "2"]
 
 
@@ -95,7 +95,7 @@ def test_numbers_are_standardised_by_their_quartiles(dtype: str) -> None:
     query_set = ColumnQueries.from_data(frame)
     query = query_set.queries[0]
     assert isinstance(query, Number)
-    assert query.text == "a: which number?"
+    assert query.text == "a?"
     assert query.centre == 30
     assert query.spread == pytest.approx(20 / 1.349)
     x = query_set.answers(frame).x[:, 0]

@@ -176,7 +176,7 @@ def test_whatever_is_wrong_is_said(text: str, message: str) -> None:
 def test_a_draft_explains_every_key_and_suggests_what_is_not_there() -> None:
     text = draft_text(
         (
-            QuestionSettings("age", "age: which number?", cost=1.0),
+            QuestionSettings("age", "age?", cost=1.0),
             QuestionSettings("sex", "sex?", choices=(("f", "woman"), ("m", "man"))),
             QuestionSettings("town", choices=tuple((f"town {i}", f"the town {i}") for i in range(9))),
             QuestionSettings("note", ask="never"),
@@ -188,7 +188,7 @@ def test_a_draft_explains_every_key_and_suggests_what_is_not_there() -> None:
     assert "#   pursuit train some.csv\n" in text
     assert all(f"#   {key} " in text for key in KEYS)
     assert "# range = [0.5, 93]  #" in text
-    assert '[questions.age]\ntext = "age: which number?"\n# help = ""\n# unit = ""\n# range' in text
+    assert '[questions.age]\ntext = "age?"\n# help = ""\n# unit = ""\n# range' in text
     assert 'choices = { "f" = "woman", "m" = "man" }\n' in text
     assert '[questions.town.choices]\n"town 0" = "the town 0"\n' in text  # too long for one line
     assert text.count("# unit") == 1
@@ -226,7 +226,7 @@ text = "Order one."
 
 [languages.de]
 "Machines" = "Maschinen"
-"noise: which applies?" = "Welches Geräusch?"
+"noise?" = "Welches Geräusch?"
 "door seal" = "Türdichtung"
 "Order one." = "Bestellen Sie eine."
 """
@@ -234,7 +234,7 @@ text = "Order one."
 
 def test_languages_are_read_and_written() -> None:
     presentation = parse(LANGUAGES)[2]
-    assert dict(dict(presentation.languages)["de"])["noise: which applies?"] == "Welches Geräusch?"
+    assert dict(dict(presentation.languages)["de"])["noise?"] == "Welches Geräusch?"
     assert toml_text((), (), presentation) == LANGUAGES
     for wrong, message in (
         ('[languages]\nde = "x"', r"languages.de is a table"),
@@ -251,7 +251,7 @@ def test_what_is_translated_must_be_in_the_interview(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(table)
     file = tmp_path / "q.toml"
     good = [
-        '"noise: which applies?" = "Welches?"',
+        '"noise?" = "Welches?"',
         '"a" = "A"',
         '"seal" = "Dichtung"',
         '"kg" = "Kilo"',
@@ -261,8 +261,8 @@ def test_what_is_translated_must_be_in_the_interview(tmp_path: Path) -> None:
     file.write_text(head + "\n".join(good))
     task = load_task(tmp_path / "t.csv", target="fault", questions=file)
     assert '"seal" = "Dichtung"' in task.notes["questions"]
-    file.write_text(f'{head}"noises: which applies?" = "x"')
+    file.write_text(f'{head}"noises?" = "x"')
     with pytest.raises(
-        ValueError, match=r"languages.de has 'noises: which applies\?', .* Did you mean 'noise: which applies\?'"
+        ValueError, match=r"languages.de has 'noises\?', .* Did you mean 'noise\?'"
     ):
         load_task(tmp_path / "t.csv", target="fault", questions=file)

@@ -357,7 +357,7 @@ def test_a_query_may_be_named_by_its_wording(world: Any) -> None:
 
 @pytest.fixture
 def wine(in_order: Any) -> Session:
-    seen = Number("flavanoids", "flavanoids: which number?", centre=2.1, spread=1.0, seen=(0.34, 5.08))
+    seen = Number("flavanoids", "flavanoids?", centre=2.1, spread=1.0, seen=(0.34, 5.08))
     return Session(in_order(ColumnQueries([seen, replace(seen, name="other"), yes_no("red")])))
 
 

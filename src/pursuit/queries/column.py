@@ -67,13 +67,12 @@ class Query:
             raise ValueError(f"The cost of '{self.name}' is a number of at least 0, not {self.cost}.")
 
 
-WHICH_NUMBER, WHICH_APPLIES, WHEN = ": which number?", ": which applies?", ": when?"
 WHICH_DAY, HOW_OLD, MENTIONED = ": on which day of the week?", ": how many years old?", ": is '{}' mentioned?"
 HUMP = re.compile(r"(?<=[a-z]{2})[A-Z](?=[a-z])")
 """The start of a new word in a camelCase name such as stopsAfter."""
 
 
-def wording(name: str, ending: str) -> str:
+def wording(name: str, ending: str = "?") -> str:
     """A question made of a column's name, unless the name is a question already. What is asked stands behind the name,
     which reads well whether that is a noun, a verb or a phrase."""
     words = name.strip().replace("_", " ")

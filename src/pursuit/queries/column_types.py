@@ -13,9 +13,6 @@ from pursuit.queries.column import (
     ISO,
     NO_AND_YES,
     NO_WORDS,
-    WHEN,
-    WHICH_APPLIES,
-    WHICH_NUMBER,
     YES_WORDS,
     Choice,
     Date,
@@ -85,7 +82,7 @@ def query_of_type(name: str, series: pd.Series, column_type: ColumnType) -> Choi
 
 def _checked_number(name: str, series: pd.Series) -> Number:
     if is_plain_number(series):
-        return Number(name, wording(name, WHICH_NUMBER))
+        return Number(name, wording(name))
     distinct = distinct_values(series)
     others = [
         value for value, number in zip(distinct.values, parse_numbers(distinct.values), strict=True) if np.isnan(number)
@@ -118,7 +115,7 @@ def _checked_yes_no(name: str, series: pd.Series) -> Choice:
 def number_query(name: str, distinct: Distinct) -> Number:
     """Numbers that stand in a column as texts; other texts among them say nothing."""
     others = distinct.values[np.isnan(parse_numbers(distinct.values))]
-    return Number(name, wording(name, WHICH_NUMBER), missing=tuple(str(value).strip() for value in others))
+    return Number(name, wording(name), missing=tuple(str(value).strip() for value in others))
 
 
 def choice_query(name: str, series: pd.Series, distinct: Distinct) -> Choice:
@@ -148,7 +145,7 @@ def choice_query(name: str, series: pd.Series, distinct: Distinct) -> Choice:
         if len({_case(value) for value in values.values()}) > 1:  # NO and yes
             return Choice(name, text, pair, values=tuple(values.values()))
     else:
-        text = wording(name, WHICH_APPLIES)
+        text = wording(name)
     return Choice(name, text, tuple(str(value) for value in values.values()), values=tuple(values.values()))
 
 
@@ -167,7 +164,7 @@ def as_written(value: Any) -> str | int | float | bool:
 
 def date_query(name: str, series: pd.Series) -> Date:
     """The dates of a column, as days; raises ValueError where they are none, or could be read in two ways."""
-    query = Date(name, wording(name, WHEN))
+    query = Date(name, wording(name))
     missing: list[Any] = []
     if not is_date_type(series):
         values = distinct_values(series).values

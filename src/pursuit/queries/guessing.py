@@ -16,10 +16,7 @@ from pursuit.queries.column import (
     HOW_OLD,
     MENTIONED,
     NO_WORDS,
-    WHEN,
-    WHICH_APPLIES,
     WHICH_DAY,
-    WHICH_NUMBER,
     Choice,
     Date,
     Number,
@@ -492,7 +489,7 @@ def _guess_number(name: str, dtype: Any, numbers: np.ndarray, floats_are_numbers
         return yes_no(name), reason
     if not reason and _is_numbering(name, numbers, is_float):
         reason = NUMBERING
-    return Number(name, wording(name, WHICH_NUMBER)), reason
+    return Number(name, wording(name)), reason
 
 
 def _is_numbering(name: str, numbers: np.ndarray, is_float: bool) -> bool:
@@ -525,7 +522,7 @@ def _guess_other(name: str, series: pd.Series, ask_all: bool) -> tuple[Choice | 
     if all(isinstance(value, bool) for value in values):
         reason = EMPTY if not len(values) else CONSTANT if len(values) == 1 else ""
         if not isinstance(series.dtype, pd.CategoricalDtype):
-            return (yes_no(name) if len(values) else Number(name, wording(name, WHICH_NUMBER))), reason
+            return (yes_no(name) if len(values) else Number(name, wording(name))), reason
     query = choice_query(name, series, distinct)
     if isinstance(series.dtype, pd.CategoricalDtype) or query.is_yes_no:
         n_used = len({fold(value) for value in values})
@@ -594,9 +591,6 @@ def _are_numbers(distinct: Distinct) -> bool:
 
 LANGUAGES = ("en", "de")
 GERMAN = {
-    WHICH_NUMBER: ": welcher Wert?",
-    WHICH_APPLIES: ": was trifft zu?",
-    WHEN: ": wann?",
     WHICH_DAY: ": an welchem Wochentag?",
     HOW_OLD: ": wie viele Jahre alt?",
     MENTIONED: ": kommt „{}“ vor?",
