@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +65,25 @@ def test_all_about_a_model(visit: Visits, address: str) -> None:
     assert own.page.locator(".tree li").count() > 4
     own.open(f"{address}/about/pulse")
     assert "cannot be measured here" in own.page.inner_text("main")
+    own.assert_well(address)
+
+
+def test_ranges_of_numbers_are_named_in_the_language_of_the_page(visit: Visits, address: str) -> None:
+    answers = ["up to 36.5 °C", "above 36.5 °C, up to 38 °C", "above 38 °C", "0 to 45 °C", "up to date"]
+    own = visit(locale="de-DE")
+
+    def with_numbers(route: Any) -> None:
+        about = route.fetch().json()
+        question = about["report"]["tree"]["questions"][0]
+        question["branches"] = [{**question["branches"][0], "answer": answer} for answer in answers]
+        for branch in question["branches"]:
+            branch["node"] = {**branch["node"], "questions": []}
+        route.fulfill(json=about)
+
+    own.page.route("**/api/models/animals", with_numbers)
+    own.open(f"{address}/about/animals")
+    named = own.page.locator(".tree .chip").all_inner_texts()
+    assert named == ["bis 36.5 °C", "36.5 °C bis 38 °C", "über 38 °C", "0 bis 45 °C", "up to date"]
     own.assert_well(address)
 
 

@@ -2,13 +2,24 @@
 
 import { bar, h } from "../dom.js";
 import { isNoAnswer } from "../answers.js";
-import { count, percent, say, whole } from "../words.js";
+import { count, own, percent, say, whole } from "../words.js";
 
 const OPEN_LEVELS = 2;
+
+/** Ranges of numbers as the server names them: the words for them, and which of their ends each has. */
+const RANGES = [
+  [/^above ([\d-].*), up to (.*)$/, "span", "low", "high"], [/^above ([\d-].*)$/, "above", "low"],
+  [/^up to ([\d-].*)$/, "up_to", "high"], [/^([\d-].*) to ([\d-].*)$/, "span", "low", "high"],
+];
 
 /** An answer in the page's words, where these have it. */
 function answerText(text) {
   if (isNoAnswer(text)) return say("unknown_chip");
+  if (own(text) !== text) return text;
+  for (const [pattern, key, ...names] of RANGES) {
+    const ends = pattern.exec(text);
+    if (ends) return say(key, Object.fromEntries(names.map((name, i) => [name, ends[i + 1]])));
+  }
   return /^(yes|no)$/i.test(text) ? say(text.toLowerCase()).toLowerCase() : text;
 }
 
