@@ -242,6 +242,8 @@ link = "https://example.org/book"
 link_text = "Book a visit"
 [results.well]
 text = "Go out."
+[languages.de]
+"Is it the flu?" = "Ist es die Grippe?"
 """
 
 
@@ -283,3 +285,9 @@ def test_an_interview_of_ones_own(visit: Visits, tmp_path: Path, dark: bool) -> 
             own.page.get_by_role("button", name="Start over").click()
             own.page.wait_for_selector(".welcome")
             own.assert_well(place.split("/page.html")[0])
+        own = visit(dark=dark, locale="de-DE").open(f"{address}/about/fever")
+        assert own.heading == "Ist es die Grippe?"
+        assert own.page.locator("header img.logo").count() == 1
+        assert own.page.evaluate("document.documentElement.style.getPropertyValue('--own-light')")
+        assert_for_everybody(own.page, "about an interview of one's own")
+        own.assert_well(address)

@@ -1,7 +1,8 @@
 // All about a model before it is used: how good it is, how far to trust it, what it asks and where that leads.
 
 import { barRow, h } from "../dom.js";
-import { bitsText, count, fixed, percent, say, whole } from "../words.js";
+import { showColour } from "../presentation.js";
+import { bitsText, count, fixed, percent, say, translate, whole } from "../words.js";
 import { encoded, get } from "./api.js";
 import { curveChart, figure, reliabilityChart } from "./charts.js";
 import { qualityText } from "./models.js";
@@ -58,7 +59,9 @@ export async function aboutPage(shell, id) {
   shell.main.setAttribute("aria-busy", "true");
   shell.main.className = "wide";
   shell.main.replaceChildren(h("p", { class: "lead", role: "status" }, say("measuring")));
-  const model = await measured(id);
+  const model = await measured(id), presentation = await get(`/api/models/${encoded(id)}/interview`);
+  showColour(presentation.colour);
+  translate(presentation.languages);
   shell.main.removeAttribute("aria-busy");
   const { report } = model, evaluation = report?.evaluation;
   const show = () => {
@@ -72,6 +75,6 @@ export async function aboutPage(shell, id) {
       report?.tree && h("section", {}, h("h2", {}, say("first_questions")), h("p", { class: "lead" }, say("tree_text")), questionTree(report.tree)),
     ].filter(Boolean));
   };
-  shell.setHeader({ title: model.title, links: () => [[say("all_models"), "/"]] }, show);
+  shell.setHeader({ title: model.title, logo: presentation.logo, links: () => [[say("all_models"), "/"]] }, show);
   show();
 }

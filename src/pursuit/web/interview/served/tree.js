@@ -25,7 +25,7 @@ function answerText(text) {
 
 function nodeRow(name, node, all) {
   const [first, ...others] = node.leading, share = node.n_rows / all;
-  const then = others.filter(one => one.probability >= 0.005).map(one => `${one.label} ${percent(one.probability)}`).join(", ");
+  const then = others.filter(one => one.probability >= 0.005).map(one => `${own(String(one.label))} ${percent(one.probability)}`).join(", ");
   const remarks = [then && say("then", { labels: then }), node.n_stopped > 0 && (node.n_stopped === node.n_rows ? say("all_stop") : say("some_stop", { n: whole(node.n_stopped) }))];
   return h("div", { class: "node" }, h("span", {}, name, " ", first ? [h("b", {}, String(first.label)), ` ${percent(first.probability)}`] : h("b", {}, node.number)),
     h("em", {}, `${count("cases", node.n_rows)} (${percent(share)})`), bar(share), remarks.some(Boolean) && h("small", {}, remarks.filter(Boolean).join(" · ")));
