@@ -262,7 +262,5 @@ def test_what_is_translated_must_be_in_the_interview(tmp_path: Path) -> None:
     task = load_task(tmp_path / "t.csv", target="fault", questions=file)
     assert '"seal" = "Dichtung"' in task.notes["questions"]
     file.write_text(f'{head}"noises?" = "x"')
-    with pytest.raises(
-        ValueError, match=r"languages.de has 'noises\?', .* Did you mean 'noise\?'"
-    ):
+    with pytest.raises(ValueError, match=r"languages.de has 'noises\?', .* Did you mean 'noise\?'"):
         load_task(tmp_path / "t.csv", target="fault", questions=file)
