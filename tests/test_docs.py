@@ -28,7 +28,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", CHA
 TESTED_ELSEWHERE = (DOCS / "extending.md", ROOT / "README.md")
 """By test_extending.py, as whole files; and below, in one go."""
 N_EXAMPLE_ROWS = 120
-SLOWER = ("guarantees.md", "regression.md", "speed.md", "tasks.md", "tune.md")
+SLOWER = ("explain.md", "guarantees.md", "regression.md", "speed.md", "tasks.md", "tune.md")
 """Pages whose examples train for a second or more."""
 
 

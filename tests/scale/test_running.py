@@ -94,7 +94,7 @@ def test_a_folder_is_for_one_piece_of_work(model: PursuitClassifier, parquet: Pa
         write_folder(Predict(model, of(parquet), None, tmp_path / "out"), Local(), nobody)
 
 
-@pytest.mark.parametrize("with_bits", [False, True])
+@pytest.mark.parametrize("with_bits", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_all_rows_are_measured_as_by_the_model_itself(
     model: PursuitClassifier, parquet: Path, tmp_path: Path, with_bits: bool
 ) -> None:

@@ -1,5 +1,8 @@
 """Early stopping: the loss on held-out rows, and the weights that were best there."""
 
+import copy
+from functools import cache
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -164,8 +167,8 @@ class Blaring(VIP):
         return super().log_probabilities(logits * self.loudness, n_known)
 
 
-@pytest.mark.parametrize(("loudness", "is_above"), [(1.0, False), (6.0, True)])
-def test_overconfident_beliefs_are_cooled_down(loudness: float, is_above: bool) -> None:
+@cache
+def blaring() -> tuple[Blaring, Rows]:
     """Labels that two queries give away in nine rows of ten, and a classifier that learnt these shares."""
     generator = torch.Generator().manual_seed(5)
     data = rows(600)
@@ -174,6 +177,12 @@ def test_overconfident_beliefs_are_cooled_down(loudness: float, is_above: bool) 
     torch.manual_seed(0)
     model = Blaring.build(ModelSpec(QUERIES, list("abcd"), MLP((16,))))
     train(model, data.take(slice(300)), [Stage(20, batch_size=32)])
+    return model, data
+
+
+@pytest.mark.parametrize(("loudness", "is_above"), [(1.0, False), (6.0, True)])
+def test_overconfident_beliefs_are_cooled_down(loudness: float, is_above: bool) -> None:
+    model, data = copy.deepcopy(blaring())
     model.loudness = loudness
     held_out, stage, average = make_held_out(data.take(slice(300, 600))), Stage(1), WeightAverage(model, 0.0)
     loss = held_out.look(model, stage, average, 1, is_last=False)

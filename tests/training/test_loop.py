@@ -100,7 +100,9 @@ def test_held_out_rows_are_looked_at_with_every_report() -> None:
     assert all(torch.equal(one, other) for one, other in kept)
 
 
-@pytest.mark.parametrize(("n_steps", "n_batches"), [(3, 10), (19, 19), (120, REFRESH_STEPS)])
+@pytest.mark.parametrize(
+    ("n_steps", "n_batches"), [(3, 10), (19, 19), pytest.param(120, REFRESH_STEPS, marks=pytest.mark.slow)]
+)
 def test_a_short_stage_needs_few_batches_to_measure_batch_norm(n_steps: int, n_batches: int) -> None:
     model = fresh(network=MLP((4,)))
     model.classifier = nn.Sequential(nn.BatchNorm1d(12), model.classifier)

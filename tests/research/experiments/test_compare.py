@@ -223,7 +223,8 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.parametrize("n_reports", [pytest.param(3, marks=pytest.mark.slow), 25])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_reports", [3, 25])
 def test_an_interrupted_comparison_goes_on(n_reports: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pursuit.training.run.CHECKPOINT_PAUSE", 0)
     monkeypatch.setattr(run_module, "TrainingRun", partial(TrainingRun, checkpoint_seconds=0.0))

@@ -88,6 +88,7 @@ def test_seeds_that_are_done_are_not_trained_again(tmp_path: Path) -> None:
     assert vip_of(more)[1].n_seeds == 2
 
 
+@pytest.mark.slow
 def test_another_curve_needs_no_other_training(tmp_path: Path) -> None:
     results, _ = run(REPRODUCTION, tmp_path)
     shorter, watcher = run(replace(REPRODUCTION, curve_queries=3), tmp_path)
@@ -217,6 +218,7 @@ def test_a_black_box_stands_beside_it(tmp_path: Path) -> None:
     assert "| all answers |" in report(results)
 
 
+@pytest.mark.slow
 def test_a_black_box_may_be_left_out_and_is_shown_once_it_is_there(tmp_path: Path) -> None:
     without = replace(REPRODUCTION, seeds=(0, 1), black_box=False)
     results, _ = run(without, tmp_path)

@@ -70,6 +70,7 @@ def test_a_folder_holds_everything(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "trials" / "2").iterdir()} == {"run.json", "log.csv", "result.json"}
 
 
+@pytest.mark.slow
 def test_the_same_search_tries_the_same_however_it_was_interrupted(tmp_path: Path) -> None:
     whole = tune(SEARCH, tmp_path / "whole", n_trials=4)
     with pytest.raises(Interrupted):

@@ -26,7 +26,7 @@ def test_a_vector_is_a_single_row() -> None:
 
 
 def test_few_bits_take_few_characters_and_no_text_ends_a_script() -> None:
-    weight = torch.randn(200, 200, generator=torch.Generator().manual_seed(0))
+    weight = torch.randn(100, 200, generator=torch.Generator().manual_seed(0))
     tensors = [pack(weight, bits) for bits in WIDTHS]
     sizes = [len(compressed(one.data)) for one in tensors]
     assert sizes == sorted(sizes)
