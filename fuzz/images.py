@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import pickle
 import random
 import struct
 from pathlib import Path
@@ -17,8 +16,7 @@ from fuzz.mutations import json_text, mutated_bytes, mutated_value
 from fuzz.workers import Files, Target
 from pursuit.queries import PatchQueries
 from pursuit.research.tasks.formats import (
-    read_cifar_binary,
-    read_cifar_python,
+    read_cifar,
     read_idx,
     read_json,
     read_jsonl,
@@ -67,14 +65,12 @@ def _prepare_data(folder: Path) -> dict[str, list[Any]]:
     pixels = rng.integers(0, 255, (3, 4, 5)).astype(np.uint8)
     idx = struct.pack(">HBB3I", 0, 8, 3, 3, 4, 5) + pixels.tobytes()
     rows = rng.integers(0, 10, (3, 1 + 3072)).astype(np.uint8)
-    batch = {b"data": rows[:, 1:], b"labels": rows[:, 0].tolist()}
     arrays = io.BytesIO()
     np.savez(arrays, a=pixels, b=np.arange(3.0), c=np.array(["x", "y"]))
     jsonl = "\n".join(json.dumps({"text": f"row {i}", "label": i}) for i in range(4)).encode()
     return {
         "idx": [idx, gzip.compress(idx)],
         "cifar": [rows.tobytes()],
-        "pickle": [pickle.dumps(batch, protocol=2), pickle.dumps(batch, protocol=4)],
         "npz": [arrays.getvalue()],
         "jsonl": [jsonl, gzip.compress(jsonl)],
         "json": [{"a": [1, 2.5, {"b": None}], "c": "text"}],
@@ -86,16 +82,7 @@ def _make_data(rng: random.Random, good: dict[str, list[Any]]) -> Files:
     if name == "json":
         return {name: json_text(rng, mutated_value(rng, good[name][0]))}
     others = [data for files in good.values() for data in files if isinstance(data, bytes)]
-    if name == "pickle" and rng.random() < 0.2:
-        return {name: pickle.dumps(_Harmful(), protocol=rng.choice((0, 2, 4)))}
     return {name: mutated_bytes(rng, rng.choice(good[name]), others)}
-
-
-class _Harmful:
-    """What a pickle would run, if it were loaded as such."""
-
-    def __reduce__(self) -> Any:
-        return open, ("/tmp/pursuit-was-here", "w")
 
 
 def _read_data(folder: Path, good: dict[str, list[Any]]) -> None:
@@ -104,9 +91,7 @@ def _read_data(folder: Path, good: dict[str, list[Any]]) -> None:
         case "idx":
             read_idx(path)
         case "cifar":
-            read_cifar_binary(path, 1)
-        case "pickle":
-            read_cifar_python(path)
+            read_cifar(path, 1)
         case "npz":
             read_npz(path)
         case "jsonl":
