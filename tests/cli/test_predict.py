@@ -75,7 +75,7 @@ def test_standard_output_holds_nothing_else(workspace: Path) -> None:
     lines = done.stdout.splitlines()
     assert len(lines) == 301
     assert lines[0].endswith("n_asked,question_1,answer_1")
-    assert "Predicting: 300 rows, done in 0:00" in done.stderr
+    assert "Predicting: 300 rows, done in 0:0" in done.stderr  # or 0:01, where cores are busy
 
 
 def test_files_may_lack_labels_and_columns_and_have_others(workspace: Path) -> None:

@@ -243,6 +243,7 @@ def test_cheap_queries_come_first_and_save_costs() -> None:
     assert needed[0] < 0.75 * needed[1]
 
 
+@pytest.mark.slow
 def test_it_is_saved_with_its_settings(trained: DIMEClassifier, tmp_path: Path) -> None:
     settings = DIMESettings(penalty=0.3, candidates=2, epsilon=(0.3, 0.2))
     x, available = QUERIES.answers(draw(20, 1)[0])

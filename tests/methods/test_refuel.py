@@ -143,6 +143,7 @@ def test_it_asks_for_what_patients_have(trained: REFUELClassifier, patients: Any
     assert n_found > 1.3 * 4 / 12 * n_left  # by chance it would be four of twelve
 
 
+@pytest.mark.slow
 def test_saved_and_loaded_it_is_the_same(trained: REFUELClassifier, patients: Any, tmp_path: Path) -> None:
     x, _, initially_known = patients
     trained.save(tmp_path)

@@ -287,7 +287,7 @@ def test_both_queriers_learn_first_and_the_chosen_one_alone(quick_plan: None, tm
     assert (tmp_path / vip_module.ALONE / "log.csv").exists()
 
 
-@pytest.mark.parametrize("querier", ["information", "straight-through"])
+@pytest.mark.parametrize("querier", ["information", pytest.param("straight-through", marks=pytest.mark.slow)])
 def test_the_classifier_goes_on_from_where_both_ended(
     querier: str, quick_plan: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,7 +308,13 @@ def test_the_classifier_goes_on_from_where_both_ended(
     assert model.lookahead is None
 
 
-@pytest.mark.parametrize("killed_at", [5, 14, 15, 30])  # in the first part, at its end, and in the second
+SLOW = pytest.mark.slow
+
+
+# In the first part, at its end, and in the second.
+@pytest.mark.parametrize(
+    "killed_at", [pytest.param(5, marks=SLOW), 14, pytest.param(15, marks=SLOW), pytest.param(30, marks=SLOW)]
+)
 def test_a_training_killed_in_either_part_ends_with_the_same_bits(
     killed_at: int, quick_plan: None, tmp_path: Path
 ) -> None:
