@@ -16,7 +16,7 @@ from pursuit.cli import main
 from pursuit.exact import TableIP
 from pursuit.inference.stopping import Budget, Confidence
 from pursuit.methods import NaiveBayesIPClassifier
-from pursuit.sessions.joint import FurtherTarget
+from pursuit.sessions.log import FurtherTarget
 from pursuit.sessions.session import Session
 from pursuit.web.serving.models import load_models
 

@@ -33,7 +33,7 @@ from pursuit.queries import Choice, Date, Number, QuerySet
 from pursuit.queries.column import NOT_GIVEN_TEXT
 from pursuit.queries.order import Group, Order
 from pursuit.web.bundle import bundle
-from pursuit.web.exporting.weights import EXACT, Packed
+from pursuit.web.exporting.description import EXACT, Packed
 
 NODE = shutil.which("node")
 SCRIPTS = Path(__file__).parents[1] / "web" / "exporting"

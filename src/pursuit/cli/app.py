@@ -46,7 +46,7 @@ COMMANDS = {
     "reproduce": "experiments",
     "tasks": "listing",
     "methods": "listing",
-    "concepts": "concepts",
+    "concepts": "experiments",
     "data": "data",
 }
 """In the order in which people need them, each with the file that has a function of its name. A group of commands is

@@ -18,7 +18,7 @@ from pursuit.options import Also, Option, Stop
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pursuit.sessions.joint import FurtherTarget
+    from pursuit.sessions.log import FurtherTarget
     from pursuit.sessions.session import Session
 
 

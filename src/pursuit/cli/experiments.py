@@ -1,4 +1,4 @@
-"""`pursuit demo`, `compare`, `tune` and `reproduce`: many trainings, whose results are written into a folder."""
+"""`pursuit demo`, `compare`, `tune`, `reproduce` and `concepts`: many trainings, whose results go into a folder."""
 
 import os
 import shlex
@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
 from pursuit.cli.console import (
+    err,
     escaped,
     out,
     plain_table,
@@ -26,12 +28,14 @@ from pursuit.cli.console import (
 )
 from pursuit.cli.options import AsJson, EngineOptions, Regress, Seeds, Source, TableOptions, words_of
 from pursuit.cli.train import find_method, folder_name
-from pursuit.options import Option, Seed
+from pursuit.options import Device, Option, Seed
 from pursuit.research.experiments.options import Changes, ReproductionOptions, SearchOptions, TrialOptions
 
 if TYPE_CHECKING:
+    from pursuit.research.concepts import ConceptReport
     from pursuit.research.experiments.paper import PaperRun
     from pursuit.research.experiments.tune import Trial, Tuning
+
 
 TRIAL, REPRODUCTION = TrialOptions(device="auto"), ReproductionOptions(device="auto")
 """Options by default."""
@@ -331,3 +335,62 @@ def _program() -> str:
     """The command that starts the program: its name, or its path if its environment is not active."""
     called = Path(sys.argv[0])
     return str(called) if called.name == "pursuit" and shutil.which("pursuit") is None else "pursuit"
+
+
+TASK = "cub"
+"""The only task whose answers a network gives."""
+
+
+def concepts(
+    task: Annotated[str, typer.Argument(help="The task; cub is the only one so far.", metavar="TASK")],
+    to: Annotated[Path | None, Option("The folder to write; by default the cache folder.", "--out")] = None,
+    epochs: Annotated[int, Option("Passes over the photos.", min=1)] = 40,
+    folds: Annotated[
+        int, Option("How many networks answer the training photos, each those it was not trained on.", min=2)
+    ] = 3,
+    fold: Annotated[
+        int | None, Option("Train this network alone, from 1, and keep it for a later call.", min=1)
+    ] = None,
+    device: Device = "cuda",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Train concept networks on a task's photos and write their answers, which the task is made of.
+
+    Training photos are answered by networks that did not see them, test photos by all of these networks together. Each
+    network is kept when it is done: a call that was stopped goes on after it, and --fold trains one network, so that
+    several calls can run side by side.
+    """
+    from pursuit.research.tasks import cub, files
+
+    if task != TASK:
+        raise ValueError(f"'{task}' is not answered by a concept network: only {TASK} is.")
+    folder = to or files.cache_folder() / Path(cub.ANSWERS.path).parent
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("loss {task.fields[loss]:.4f}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err) as progress:
+        bar = progress.add_task("concept networks", total=(folds if fold is None else 1) * epochs, loss=float("nan"))
+
+        def on_report(report: "ConceptReport") -> None:
+            done = (report.network - 1 if fold is None else 0) * report.n_epochs + report.epoch
+            title = f"concept network {report.network} of {report.n_networks}"
+            progress.update(bar, completed=done, description=title, loss=report.loss)
+
+        made = cub.make_answers(
+            folder, fold=fold, device=device, epochs=epochs, folds=folds, seed=seed, on_report=on_report
+        )
+    if as_json:
+        print_json(made)
+        return
+    if fold is not None:
+        show(f"Fold {fold} of {folds} is kept in {folder}.")
+        show(f"Once all are, the same call without --fold writes the answers of {task}.")
+        return
+    for part in ("train", "test"):
+        scores = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in made[part].items())
+        show(f"Photos of the {part} part: {scores}")
+    show(f"Written into {folder}. Next: pursuit reproduce {task}")

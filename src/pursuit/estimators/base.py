@@ -39,7 +39,7 @@ from pursuit.inference.stopping import Standing, StoppingRule, stopping_rule
 from pursuit.inference.target_bins import TargetBins
 from pursuit.processes import is_first
 from pursuit.queries import Answers, ColumnQueries, ColumnType, QuerySet
-from pursuit.sessions.joint import FurtherTarget
+from pursuit.sessions.log import FurtherTarget
 from pursuit.sessions.script import Script
 from pursuit.sessions.session import Session
 from pursuit.training import TrainingRun

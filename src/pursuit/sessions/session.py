@@ -21,9 +21,10 @@ from pursuit.queries import DoubtfulAnswer
 from pursuit.queries.own_words import Suggestion, suggest
 from pursuit.sessions.exclusion import without
 from pursuit.sessions.experience import Experience
-from pursuit.sessions.joint import FurtherTarget, JointLog
 from pursuit.sessions.log import (
+    FurtherTarget,
     GoOn,
+    JointLog,
     Move,
     Position,
     Reject,

@@ -31,7 +31,7 @@ from ordered import clinic
 from pursuit import MLP, SetNetwork, Stage, StoppingRule, VIPClassifier, VIPRegressor, export
 from pursuit.methods.naive_bayes import NaiveBayesIPClassifier
 from pursuit.web.bundle import LANGUAGES
-from pursuit.web.exporting.weights import belief_weights, question_weights
+from pursuit.web.exporting.description import belief_weights, question_weights
 
 
 @cache

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from exported import decompressed, split, unpack
-from pursuit.web.exporting.weights import EXACT, WIDTHS, compressed, pack, rounded
+from pursuit.web.exporting.description import EXACT, WIDTHS, compressed, pack, rounded
 
 
 @pytest.mark.parametrize("bits", WIDTHS)

@@ -21,8 +21,7 @@ from pursuit.report.facts import count
 from pursuit.report.measured import Measured, kept
 from pursuit.version import __version__
 from pursuit.web.bundle import LANGUAGES, bundle, part, small_script, small_style, title_of
-from pursuit.web.exporting.description import describe_model
-from pursuit.web.exporting.weights import Tensors, compressed, exportable, suitable_widths
+from pursuit.web.exporting.description import Tensors, compressed, describe_model, exportable, suitable_widths
 
 FORMAT = 2
 

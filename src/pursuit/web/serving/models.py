@@ -28,7 +28,7 @@ from pursuit.report import ModelReport
 from pursuit.report.facts import ModelFacts, no_better_than_guessing, quality
 from pursuit.report.measured import Measured, kept
 from pursuit.sessions.experience import Experience
-from pursuit.sessions.joint import FurtherTarget
+from pursuit.sessions.log import FurtherTarget
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import question_of
 from pursuit.web.bundle import load_by_title, title_of

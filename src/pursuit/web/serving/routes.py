@@ -13,13 +13,12 @@ from pursuit.queries.questions import Presentation
 from pursuit.sessions.why import Why
 from pursuit.web.serving import schemas
 from pursuit.web.serving.auth import Browser
-from pursuit.web.serving.interviews import Interviews
+from pursuit.web.serving.interviews import Interviews, accuracy_of, csv_lines
 from pursuit.web.serving.models import ServedModel
 from pursuit.web.serving.pictures import MOST_BYTES, Picture
 from pursuit.web.serving.problems import NotFound, NotYet, Refused
 from pursuit.web.serving.security import REPORT_POLICY, too_large
 from pursuit.web.serving.store import Search
-from pursuit.web.serving.truth import accuracy_of, csv_lines
 
 
 async def interviews(request: Request) -> Interviews:
