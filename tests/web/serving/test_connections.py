@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from httpx import Client
 
-from pursuit.web.serving import running as module
+from pursuit.web.serving import connections as module
 from pursuit.web.serving.models import ServedModels
 from pursuit.web.serving.running import Seldom, bound
 from pursuit.web.serving.security import HEADERS, UNREADABLE
