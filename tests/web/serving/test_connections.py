@@ -331,3 +331,11 @@ def test_a_server_that_stops_finishes_what_is_under_way(
     with running(models, database) as client:
         monkeypatch.undo()
         assert client.get(f"/api/sessions/{session['id']}").json() == answers[0].json()
+
+
+def test_a_process_of_the_server_knows_its_connections_before_anything_heavy_is_imported() -> None:
+    code = (
+        "import sys, pursuit.web.serving.connections\nprint([m for m in ('torch', 'sqlalchemy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
