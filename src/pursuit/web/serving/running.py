@@ -31,6 +31,8 @@ SETTINGS_VARIABLE = "PURSUIT_SERVE_SETTINGS"
 """How the processes of a server get to know its settings."""
 SECONDS_TO_FINISH = 5
 """How long requests have to finish once the server stops."""
+STARTING_SECONDS = 60
+"""How long one of several processes may not answer before it is replaced: on a busy machine it takes long to start."""
 PARENT_VARIABLE = "PURSUIT_SERVE_PARENT"
 OPTIONS: dict[str, Any] = {
     "log_level": "warning",
@@ -153,7 +155,8 @@ def run_workers(factory: str, settings: Settings, listening: socket.socket, n: i
     """The same with several processes, each with an application of its own; `factory` is where it is made."""
     allow_many_files()
     settings.to_environment()
-    uvicorn.run(factory, factory=True, workers=n, fd=listening.fileno(), **settings.options)
+    options: dict[str, Any] = {**settings.options, "timeout_worker_healthcheck": STARTING_SECONDS}
+    uvicorn.run(factory, factory=True, workers=n, fd=listening.fileno(), **options)
 
 
 def end_with_parent() -> None:
