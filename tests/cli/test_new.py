@@ -143,6 +143,18 @@ def cases() -> pd.DataFrame:
     )
 
 
+def test_words_that_were_edited_stay_when_the_model_is_replaced(cases: pd.DataFrame, tmp_path: Path) -> None:
+    cases.to_csv(tmp_path / "t.csv", index=False)
+    words = ("new", "t.csv", "--no-serve", "--out", "model", "--overwrite")
+    assert run(tmp_path, *words).returncode == 0
+    questions = tmp_path / "model.toml"
+    questions.write_text(questions.read_text().replace('"cough?"', '"Do you cough?"'))
+    again = run(tmp_path, *words)
+    assert again.returncode == 0, again.stderr
+    assert "It asks as model.toml says, which was there before" in again.stderr.replace("\n", " ")
+    assert "Do you cough?" in [query.text for query in load(tmp_path / "model").model_.query_set.queries]
+
+
 def test_files_that_are_streamed_need_no_target_either(cases: pd.DataFrame, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     cases.to_parquet(tmp_path / "t.parquet")

@@ -81,7 +81,9 @@ def new(
             say(str(error))
     if questions is None:
         questions = folder.with_name(f"{folder.name}.toml")
-        if not questions.exists() or overwrite:
+        if questions.exists():
+            say(f"It asks as {questions} says, which was there before: remove that file to begin with a new one.")
+        else:
             make_folder(questions.parent)
             write_whole(questions, _draft(task, source, columns, questions).encode())
             say(f"How it is asked is written to {questions}: edit it to change words, and train again.")
