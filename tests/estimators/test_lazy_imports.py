@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+from pursuit.estimators.lazy_imports import geometric_mean
 
 LEARNING = """
 import sys
@@ -13,9 +16,10 @@ from pursuit.tables.splitting import Division
 
 draw = np.random.default_rng(0)
 X = draw.integers(0, 2, (60, 3))
-y = X[:, 0] ^ (draw.random(60) < 0.1)
+y = np.where(draw.random(60) < 0.1, 2, X[:, 0])
 Division(y).split(0.2, seed=0)
 VIPClassifier(random_state=0).fit(X, y)
+assert "sklearn.ensemble._hist_gradient_boosting.gradient_boosting" in sys.modules
 assert "scipy.stats" not in sys.modules
 """
 OTHERS = """
@@ -37,3 +41,11 @@ assert MinCovDet(random_state=0).fit(draw.normal(size=(40, 2))).covariance_.shap
 def test_learning_does_without_statistics() -> None:
     """They would take longer to import than scikit-learn does."""
     subprocess.run([sys.executable, "-W", "ignore", "-c", LEARNING + OTHERS], check=True)
+
+
+def test_the_mean_is_that_of_scipy() -> None:
+    from scipy.stats import gmean
+
+    shares = np.random.default_rng(0).dirichlet([1, 2, 3], size=5)
+    for axis in (0, 1, None):
+        np.testing.assert_array_equal(geometric_mean(shares, axis=axis), gmean(shares, axis=axis))

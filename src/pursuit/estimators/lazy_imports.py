@@ -1,5 +1,5 @@
-"""`scipy.stats`, which takes longer to import than scikit-learn does, and of which training uses nothing: left out
-until somebody asks for something in it."""
+"""`scipy.stats`, which takes longer to import than scikit-learn does, and of which training uses a single mean: left
+out until somebody asks for something in it."""
 
 import importlib
 import sys
@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 STATISTICS = "scipy.stats"
-IMPORTED_BY_NAME = ("chi2", "gmean", "rankdata", "spearmanr")
-"""What modules of scikit-learn import from it for themselves."""
+IMPORTED_BY_NAME = ("chi2", "rankdata", "spearmanr")
+"""What modules of scikit-learn import from it for themselves, beside `gmean`."""
 
 
 class _Later:
@@ -38,11 +40,17 @@ class _StandIn(ModuleType):
         return getattr(importlib.import_module(self.__name__), name)
 
 
+def geometric_mean(values: Any, axis: int | None = 0) -> Any:
+    """`gmean`, the only thing in `scipy.stats` that training uses: boosting for more than two labels does."""
+    return np.exp(np.log(values).mean(axis=axis))
+
+
 @contextmanager
 def without_statistics() -> Iterator[None]:
     """Inside of this, modules of scikit-learn are imported without `scipy.stats`, unless it is there already."""
     stand_in = _StandIn(STATISTICS)
-    vars(stand_in).update({name: _Later(STATISTICS, name) for name in IMPORTED_BY_NAME})
+    later = {name: _Later(STATISTICS, name) for name in IMPORTED_BY_NAME}
+    vars(stand_in).update(later, gmean=geometric_mean)
     if sys.modules.setdefault(STATISTICS, stand_in) is not stand_in:
         yield
         return
