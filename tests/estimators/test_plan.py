@@ -8,16 +8,16 @@ import torch
 from pursuit.estimators import plan as plan_module
 from pursuit.estimators.plan import (
     COMPLETE,
+    EFFORT_FOR_MANY,
     FEW_ROWS,
     LEAST_STEPS,
     LEAST_TAUGHT_STEPS,
     MANY_ROWS,
-    MOST_STEPS,
     OFTEN,
     PASSES,
-    PRODUCTS,
     RARELY,
     TAUGHT_RANK,
+    USUAL_EFFORT,
     VERY_FEW_ROWS,
     VERY_MANY_ROWS,
     Plan,
@@ -173,9 +173,10 @@ def test_steps_never_exceed_what_time_allows(n_rows: int, n_queries: int, n_clas
     plan = plan_of(n_rows, query_set, n_classes)
     (stage,) = plan.stages
     steps = stage.n_steps(n_rows)
-    assert LEAST_STEPS <= steps <= MOST_STEPS
+    effort = EFFORT_FOR_MANY if n_rows >= VERY_MANY_ROWS else USUAL_EFFORT
+    assert LEAST_STEPS <= steps <= effort.steps
     products = steps * stage.batch_size * plan_module._products(plan.network, query_set, n_classes, plan.answers.rank)
-    assert products <= 1.01 * PRODUCTS or steps == LEAST_STEPS
+    assert products <= 1.01 * effort.products or steps == LEAST_STEPS
     assert isinstance(stage.histories, CarriedHistories)
     assert stage.histories.max_queries == min(n_queries, 20)
 

@@ -17,7 +17,7 @@ def test_numbers_are_cut_where_the_belief_changes_and_nowhere_else() -> None:
     assert [text for text, _ in found] == ["up to 40", "above 40"]
     assert [rows.tolist() for _, rows in found] == [list(range(40)), list(range(40, 100))]
     same = branches(queries, 0, x, available[:, 0].numpy(), torch.full((100, 2), 0.5))
-    assert [text for text, _ in same] == ["1 to 100"]
+    assert [text for text, _ in same] == ["0 to 100"], "the ends of the column are rounded outward"
 
 
 def test_no_range_is_smaller_than_a_twentieth_of_the_rows() -> None:

@@ -1,5 +1,6 @@
 """V-IP's estimator: which querier it learns, what it refuses, and that all of it is saved."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -265,7 +266,7 @@ def many_patients() -> tuple[pd.DataFrame, np.ndarray]:
 @pytest.fixture
 def quick_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "LEAST_STEPS", 40)
-    monkeypatch.setattr(plan, "MOST_STEPS", 40)
+    monkeypatch.setattr(plan, "USUAL_EFFORT", plan.Effort(40, math.inf))
 
 
 UNTAUGHT: dict[str, Any] = {"network": MLP((8,)), "teachers": None, "random_state": 0}

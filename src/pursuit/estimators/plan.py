@@ -19,7 +19,7 @@ VERY_FEW_ROWS, FEW_ROWS, MANY_ROWS, VERY_MANY_ROWS = 30, 500, 2000, 20_000
 DEFAULT_STEPS, DEFAULT_PASSES = 1000, 20
 PASSES = 100
 """How often training may see each row, if held-out rows do not end it before."""
-LEAST_TAUGHT_STEPS, LEAST_STEPS, MOST_STEPS, MOST_STEPS_ON_GPU = 100, 200, 8000, 10_000
+LEAST_TAUGHT_STEPS, LEAST_STEPS = 100, 200
 COMPLETE = 0.3
 """Share of random histories that know all answers."""
 TAUGHT_RANK = 4
@@ -27,8 +27,6 @@ TAUGHT_RANK = 4
 one another makes questions look worth more than they are."""
 OFTEN, RARELY = 4, 16
 """Of so many reports, one looks at held-out rows; rarely where even the fewest steps take long."""
-PRODUCTS, PRODUCTS_ON_GPU = 6e12, 1e14
-"""About how many multiplications training may take: five minutes on two cores, or one on a GPU."""
 CHAIN_QUERIES = 20
 """How far chains are carried in training; random histories cover what lies beyond."""
 SPARSE = 0.1
@@ -80,6 +78,22 @@ TAUGHT = (
 TAUGHT_OTHERWISE = Size(256, 512, 8e-3, 100)
 UNTAUGHT = ((MANY_ROWS, Size(128, 128, 2e-3)), (VERY_MANY_ROWS, Size(256, 256, 4e-3)))
 UNTAUGHT_OTHERWISE = Size(256, 512, 4e-3)
+
+
+class Effort(NamedTuple):
+    """How long training may take."""
+
+    steps: int
+    products: float
+    """About how many multiplications."""
+
+
+USUAL_EFFORT = Effort(4000, 2e12)
+"""About two minutes on two cores."""
+EFFORT_FOR_MANY = Effort(8000, 6e12)
+"""From `VERY_MANY_ROWS` on, which more steps still make better: about five minutes."""
+EFFORT_ON_GPU = Effort(10_000, 1e14)
+"""About a minute."""
 
 
 def _size(n_rows: int, is_taught: bool) -> Size:
@@ -157,11 +171,11 @@ def suitable_plan(
     # A batch has fresh rows only for its random histories, and where chains end.
     fresh = batch_size * (histories.random_share + (1 - histories.random_share) / longest)
     wanted = size.histories * n_rows / batch_size if is_taught else PASSES * n_rows / fresh
-    most = MOST_STEPS_ON_GPU if on_gpu else MOST_STEPS
+    effort = EFFORT_ON_GPU if on_gpu else EFFORT_FOR_MANY if n_rows >= VERY_MANY_ROWS else USUAL_EFFORT
     products = batch_size * _products(network, query_set, n_classes, answers.rank)
-    affordable = (PRODUCTS_ON_GPU if on_gpu else PRODUCTS) / products if products else most
+    affordable = effort.products / products if products else effort.steps
     least = LEAST_TAUGHT_STEPS if is_taught else LEAST_STEPS
-    n_steps, is_slow = round(max(min(wanted, affordable, most), least)), affordable < least
+    n_steps, is_slow = round(max(min(wanted, affordable, effort.steps), least)), affordable < least
     times = n_steps * (batch_size if is_taught else fresh) / n_rows
     why = f"{float(f'{times:.3g}'):,g} {'histories of each row' if is_taught else 'times each row'}"
     if n_steps != round(wanted):
