@@ -62,7 +62,7 @@ TINY: dict[str, Any] = {"network": MLP((4,)), "stages": [Stage(0.1, batch_size=3
 """Parameters for those of scikit-learn's checks that do not look at what was learnt."""
 SHORT: dict[str, Any] = {
     "network": MLP((24,)),
-    "stages": [Stage(5, CarriedHistories(4), AdamW(0.03), batch_size=32, average=0.5)],
+    "stages": [Stage(8, CarriedHistories(4), AdamW(0.03), batch_size=32, average=0.5)],
 }
 CHECKED: dict[str, dict[str, Any]] = {
     **{name: {**parameters, **SHORT} if "network" in parameters else parameters for name, parameters in QUICK.items()},
