@@ -27,7 +27,7 @@ MOST_CHARACTERS = 40
 MOST_LISTED = 8
 """Choices that a survey shows at once; of more, it opens a list."""
 Condition = Callable[["Field", Branch], str]
-"""That the answer to a field is one of a branch, in the language of a program."""
+"""Writes the condition that the answer to a field is one of a branch, in the expressions of a form program."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Form:
 
 @dataclass(frozen=True)
 class _Language:
-    """How a program writes what was answered to a field."""
+    """The expressions of a form program: how it names a field, and says that it is empty, filled or never true."""
 
     name: str
     is_empty: str
@@ -120,7 +120,7 @@ class _Language:
     date: str
 
     def condition(self, field: Field, branch: Branch, written: Callable[[str], str]) -> str:
-        """That the answer to a field is one of a branch; `written` says how a choice is written."""
+        """The condition that the answer to a field is one of a branch; `written` quotes a choice."""
         name = self.name.format(field.name)
         if field.question.kind in ("number", "date"):
             if branch.is_unknown:

@@ -81,7 +81,7 @@ UNTAUGHT_OTHERWISE = Size(256, 512, 4e-3)
 
 
 class Effort(NamedTuple):
-    """How long training may take."""
+    """The most steps and multiplications that training may take."""
 
     steps: int
     products: float
@@ -91,7 +91,7 @@ class Effort(NamedTuple):
 USUAL_EFFORT = Effort(4000, 2e12)
 """About two minutes on two cores."""
 EFFORT_FOR_MANY = Effort(8000, 6e12)
-"""From `VERY_MANY_ROWS` on, which more steps still make better: about five minutes."""
+"""From `VERY_MANY_ROWS` on, where more steps still help: three times as long."""
 EFFORT_ON_GPU = Effort(10_000, 1e14)
 """About a minute."""
 
