@@ -178,6 +178,29 @@ def test_damage_in_the_middle_is_reported_when_it_is_met(write: Callable[..., Pa
         values(table, "a")
 
 
+@pytest.mark.parametrize(
+    ("there", "instead", "message"),
+    [
+        pytest.param(b"\x08\x3b" + bytes(7), b"\x03\x3b" + bytes(2), r"cannot be read: .*Write it again", id="maximum"),
+        pytest.param(b"\x26\x00\x78", b"\x16\x78", r"cannot be read: .*Write it again", id="size statistics"),
+        pytest.param(b"\x1c\x15\x04", b"\x1c\x15\x02", r"damaged.*Write it again|cannot be read", id="type"),
+    ],
+)
+def test_damaged_statistics_are_refused(
+    write: Callable[..., Path], there: bytes, instead: bytes, message: str
+) -> None:
+    """pyarrow would end the whole process: the maximum, 59, has eight bytes; the 60 rows have two definition levels."""
+    path = write("t.parquet", {"a": list(range(60))})
+    whole = path.read_bytes()
+    start = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    footer = whole[start:-8].replace(there, instead)
+    assert footer != whole[start:-8]
+    path.write_bytes(whole[:start] + footer + len(footer).to_bytes(4, "little") + whole[-4:])
+    table = ArrowSource(path)
+    with pytest.raises(ValueError, match=message):
+        table.bounds(table.pieces[0], "a")
+
+
 def test_files_record_the_range_of_their_numbers(write: Callable[..., Path]) -> None:
     columns = {
         "a": [1.5, -2.0, None],

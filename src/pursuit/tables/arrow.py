@@ -58,33 +58,35 @@ class _ParquetFile:
             self.metadata = file.metadata
             self.column_types, self.categorical = _column_types(file.schema_arrow, path)
         self.group_rows = [self.metadata.row_group(group).num_rows for group in range(self.metadata.num_row_groups)]
-        self._positions = (
-            {self.metadata.row_group(0).column(i).path_in_schema: i for i in range(self.metadata.num_columns)}
-            if self.group_rows
-            else {}
-        )
+        self._positions = {self.metadata.schema.column(i).path: i for i in range(self.metadata.num_columns)}
 
     def batches(self, piece: Piece, columns: list[str], chunk_rows: int) -> Iterator["pa.RecordBatch"]:
+        position, stop = 0, piece.start + piece.n_rows
+        # On other machines, reading a whole row group at once takes fewer requests.
+        for batch in self._read(piece.group, columns, chunk_rows, pre_buffer=not isinstance(self.path, Path)):
+            first, last = max(piece.start, position), min(stop, position + batch.num_rows)
+            if last > first:
+                yield batch.slice(first - position, last - first)
+            position += batch.num_rows
+            if position >= stop:
+                return
+
+    def _read(self, group: int, columns: list[str], chunk_rows: int, pre_buffer: bool) -> Iterator["pa.RecordBatch"]:
+        """The rows of a row group, which is read bit by bit or, with `pre_buffer`, at once."""
         import pyarrow.parquet as pq
 
-        # By default a whole row group is read at once. On other machines that takes fewer requests.
-        small = {"buffer_size": max(4096, min(READ_AHEAD, READ_BYTES // len(columns))), "pre_buffer": False}
-        bounded: dict[str, Any] = small if isinstance(self.path, Path) else {"pre_buffer": True}
-        with pq.ParquetFile(_source(self.path), metadata=self.metadata, **bounded) as file:
-            position, stop = 0, piece.start + piece.n_rows
-            for batch in file.iter_batches(chunk_rows, row_groups=[piece.group], columns=columns):
-                first, last = max(piece.start, position), min(stop, position + batch.num_rows)
-                if last > first:
-                    yield batch.slice(first - position, last - first)
-                position += batch.num_rows
-                if position >= stop:
-                    return
+        size = 0 if pre_buffer else max(4096, min(READ_AHEAD, READ_BYTES // len(columns)))
+        options = {"metadata": self.metadata, "buffer_size": size, "pre_buffer": pre_buffer}
+        with pq.ParquetFile(_source(self.path), **options) as file:
+            yield from file.iter_batches(chunk_rows, row_groups=[group], columns=columns)
 
     def bounds(self, piece: Piece, name: str) -> tuple[float, float] | None:
-        position = self._positions.get(name, -1)
-        column = self.metadata.row_group(piece.group).column(max(position, 0))
-        if position < 0 or column.physical_type != self.metadata.schema.column(position).physical_type:
-            # pyarrow ends the whole process when it is asked for the statistics of such a column
+        # Asked for the statistics of a damaged column, pyarrow ends the whole process; reading a row of it raises an error.
+        with explained_errors(self.path):
+            next(self._read(piece.group, [name], 1, pre_buffer=False), None)
+        position = self._positions[name]
+        column = self.metadata.row_group(piece.group).column(position)
+        if column.physical_type != self.metadata.schema.column(position).physical_type:
             raise ValueError(f"{self.path} is damaged: it says two things of the column '{name}'. Write it again.")
         statistics = column.statistics
         if statistics is None or not statistics.has_min_max or isinstance(statistics.min, str | bytes):
