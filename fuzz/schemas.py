@@ -249,7 +249,12 @@ def _read_settings(folder: Path, frame: Any) -> None:
 
 @contextmanager
 def _for_a_while() -> Any:
-    def stop(*_: Any) -> None:
+    def stop(_: int, frame: types.FrameType | None) -> None:
+        while frame is not None:
+            if frame.f_code.co_filename == "<frozen importlib._bootstrap>":  # half a module would fail later inputs
+                signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS_TO_LEARN)
+                return
+            frame = frame.f_back
         raise Enough
 
     before = signal.signal(signal.SIGVTALRM, stop)

@@ -1,9 +1,11 @@
 """A few bad inputs of every kind in seconds, and that the fuzzer finds what it looks for."""
 
 import faulthandler
+import importlib
 import json
 import os
 import random
+import sys
 import time
 from dataclasses import fields, replace
 from pathlib import Path
@@ -15,7 +17,7 @@ from fuzz.__main__ import TARGETS, Count, fuzz, main
 from fuzz.judging import BAD, FINE, REFUSED, Watch, Wrong, judged
 from fuzz.kills import PLANS, Kill
 from fuzz.page import record, record_kills
-from fuzz.schemas import Generator
+from fuzz.schemas import Generator, _for_a_while
 from fuzz.workers import Target, Worker, input_of
 
 from pursuit.inference.stopping import StoppingRule
@@ -43,6 +45,19 @@ def test_inputs_are_the_same_for_the_same_seed(tmp_path: Path) -> None:
     first = [input_of(target, prepared, 7, number) for number in range(20)]
     assert first == [input_of(target, prepared, 7, number) for number in range(20)]
     assert first != [input_of(target, prepared, 8, number) for number in range(20)]
+
+
+def test_learning_is_not_cut_off_in_the_midst_of_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules that are half there, such as torch._dynamo, would spoil all inputs that follow."""
+    text = "import time\nend = time.process_time() + 0.1\nwhile time.process_time() < end:\n    pass\n"
+    (tmp_path / "slow_to_import.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("fuzz.schemas.SECONDS_TO_LEARN", 0.01)
+    with _for_a_while():
+        importlib.import_module("slow_to_import")
+        while True:
+            pass
+    assert sys.modules.pop("slow_to_import").end
 
 
 def _read(folder: Path, _: Any) -> None:
