@@ -47,7 +47,7 @@ $(VENV)/running: pyproject.toml constraints.txt
 # What testing and measuring need besides.
 $(VENV)/installed: $(VENV)/running
 	$(INSTALL) -e '.[dev]'
-	$(BIN)/python -c 'import pursuit.public, pursuit.research.tasks.loading, pursuit.web.serving.running'
+	$(BIN)/python -c 'import pursuit.methods, pursuit.research.tasks.loading, pursuit.web.serving.running'
 	@touch $@
 
 setup: $(VENV)/installed

@@ -14,10 +14,10 @@ from fuzz.judging import Wrong
 from fuzz.mutations import json_text, mutated_bytes, mutated_value
 from fuzz.tables import LABEL, check_predictions, good_table
 from fuzz.workers import Files, Target
+from pursuit import load
 from pursuit.estimators.saving import DESCRIPTION, WEIGHTS
 from pursuit.methods import METHODS, NaiveBayesIPClassifier
 from pursuit.networks import MLP
-from pursuit.public import load
 from pursuit.queries import PatchQueries
 from pursuit.sessions.session import Session
 from pursuit.training import Stage

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import pursuit.public  # noqa: F401  makes all that can be named known
+import pursuit.methods  # noqa: F401  makes all that can be named known
 from fuzz import models
 from fuzz.judging import Wrong
 from fuzz.models import Saved

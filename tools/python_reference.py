@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pursuit.public
+import pursuit
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "python.md"
 ABOUT = """\
@@ -67,8 +67,9 @@ def path_of(topic: str) -> Path:
 def page() -> str:
     """The page that says where each name is."""
     listed = [name for names in TOPICS.values() for name in names.split()]
-    if sorted(listed) != sorted(pursuit.public.__all__):
-        missing, gone = set(pursuit.public.__all__) - set(listed), set(listed) - set(pursuit.public.__all__)
+    public = [name for name in pursuit.__all__ if name != "__version__"]
+    if sorted(listed) != sorted(public):
+        missing, gone = set(public) - set(listed), set(listed) - set(public)
         raise ValueError(f"TOPICS lacks {sorted(missing)} and has {sorted(gone)}, which are not public.")
     parts = [ABOUT]
     for topic, names in TOPICS.items():
@@ -91,7 +92,7 @@ def _link(name: str) -> str:
 
 
 def _described(name: str) -> str:
-    found = getattr(pursuit.public, name)
+    found = getattr(pursuit, name)
     if inspect.isclass(found):
         return "\n".join([f"## {name}\n", *_class(found)])
     if callable(found):
@@ -118,7 +119,7 @@ def _class(cls: type) -> Iterator[str]:
 
 
 def _bases(cls: type) -> str:
-    names = [base.__name__ for base in cls.__bases__ if base.__name__ in pursuit.public.__all__]
+    names = [base.__name__ for base in cls.__bases__ if base.__name__ in pursuit.__all__]
     return f"({', '.join(names)})" if names else ""
 
 

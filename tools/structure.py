@@ -1,7 +1,8 @@
 """The structure of the package in numbers: rooms, floors, imports between them, cycles, lines, type tests.
 
-A room is a module or package at the first level of `src/pursuit`. A room's floor is one above the highest room it
-imports. Imports are read file by file, those inside functions and under TYPE_CHECKING included.
+A room is a module or package at the first level of `src/pursuit`, whose own `__init__` has a floor but is not counted.
+A room's floor is one above the highest room it imports. Imports are read file by file, those inside functions and under
+TYPE_CHECKING included.
 
     python tools/structure.py [SOURCE]
 """
@@ -90,7 +91,8 @@ def main() -> None:
     for height in sorted(set(level.values()), reverse=True):
         print(f"floor {height:>2}  {', '.join(sorted(room for room in level if level[room] == height))}")
     print(
-        f"\n{len(graph)} rooms, {max(level.values())} floors, {sum(map(len, graph.values()))} imports between rooms, "
+        f"\n{len(graph.keys() - {'__init__'})} rooms, {max(level.values())} floors, "
+        f"{sum(map(len, graph.values()))} imports between rooms, "
         f"{len(modules)} files, {sum(map(len, modules.values()))} imports between files, {len(ties)} cycles, "
         f"{n_lines(source):,} lines, {len(type_tests(source))} type tests on query sets outside queries/"
     )

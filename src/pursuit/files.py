@@ -1,4 +1,4 @@
-"""Files that are whole or not there, that are files at all, and folders that one process at a time writes to."""
+"""Files that are whole or not there, that are files at all, and which process writes to a folder."""
 
 import errno
 import hashlib
@@ -218,6 +218,19 @@ def _umask() -> int:
 
 # ----------------------------------------------------------------------------------------------------------------------
 # One process at a time
+
+
+def process_number() -> int:
+    """The rank of this process among those that train together, from 0.
+
+    Fabric's own helper reads the same variables, but importing Fabric takes seconds, and every command asks this.
+    """
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")))
+
+
+def is_first() -> bool:
+    """Whether this process is the one that reports and writes files."""
+    return process_number() == 0
 
 
 @contextmanager

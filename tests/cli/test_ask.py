@@ -139,7 +139,7 @@ def test_why_says_bits_costs_and_what_answers_would_change(
 ) -> None:
     pursuer = with_costs(world.pursuer, {"season": 0.5, "fever": 20})
     why = Session(pursuer).why()
-    monkeypatch.setattr("pursuit.public.load", lambda folder: ExactModel(pursuer))
+    monkeypatch.setattr("pursuit.load", lambda folder: ExactModel(pursuer))
     assert ask(monkeypatch, ".", typed="why\nspring\nquit\n") == 0
     printed = capsys.readouterr().out
     assert all(line in printed for line in str(why).splitlines())
@@ -150,7 +150,7 @@ def test_why_says_bits_costs_and_what_answers_would_change(
 
 def test_json_has_bits(world: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     pursuer = with_costs(world.pursuer, {}, "bits")
-    monkeypatch.setattr("pursuit.public.load", lambda folder: ExactModel(pursuer))
+    monkeypatch.setattr("pursuit.load", lambda folder: ExactModel(pursuer))
     assert ask(monkeypatch, ".", "--json", "--stop", "bits=0.01,budget=2", typed="why\nyes\n\n") == 0
     asked = only_chain(capsys.readouterr().out)
     assert asked["finished"]
@@ -190,7 +190,7 @@ def test_a_doubtful_report_is_refused_unless_it_is_meant(
 def test_json_has_the_reasons_and_what_is_excluded(
     world: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pursuit.public.load", lambda folder: ExactModel(world.pursuer))
+    monkeypatch.setattr("pursuit.load", lambda folder: ExactModel(world.pursuer))
     assert ask(monkeypatch, ".", "--json", "--stop", "budget=1", typed="yes\nn\nyes\n") == 0
     asked = only_chain(capsys.readouterr().out)
     assert asked["excluded"] == ["flu"]

@@ -1,5 +1,7 @@
 """What all estimators share: reading rows, asking, explaining, measuring; and what V-IP learns on small tables."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -450,3 +452,17 @@ def test_the_cost_of_many_labels_is_told_before_it_is_paid(monkeypatch: pytest.M
     monkeypatch.setattr("pursuit.estimators.validation.NOTABLE_BYTES", 10**8)
     with pytest.warns(UserWarning, match="3,000 labels of 3,000 rows take at least"):
         NaiveBayesIPClassifier(random_state=0).fit(X, y)
+
+
+@pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="the system does not say what is free")
+def test_free_memory_ends_at_the_limit_of_the_process() -> None:
+    script = """
+import resource
+from pathlib import Path
+from pursuit.estimators.validation import free_memory
+first = free_memory()
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), used + (1 << 30)))
+print(0 < free_memory() <= 1 << 30, first > 0)
+"""
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "True True\n"

@@ -15,8 +15,8 @@ from pathlib import Path
 import safetensors.torch
 import torch
 
+from pursuit.files import is_first, process_number
 from pursuit.networks import MLP, Conv
-from pursuit.processes import is_first, process_number
 from pursuit.training import (
     AdamW,
     CarriedHistories,

@@ -13,7 +13,7 @@ import typer
 from pursuit.cli.console import err, escaped, out, print_json, show
 from pursuit.cli.options import AsJson, Model
 from pursuit.files import read_bytes, write_whole
-from pursuit.options import Also, Option, Stop
+from pursuit.registry import Also, Option, Stop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,8 +42,8 @@ def ask(
     """Ask a person in the terminal until the model is sure."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  lets people edit what they type
+    from pursuit import load  # which makes all that a model may be made of known
     from pursuit.cli.conversation import Conversation
-    from pursuit.public import load  # which makes all that a model may be made of known
     from pursuit.queries import Questions
     from pursuit.report.chains import ExplainedRow, chains_to_dict
     from pursuit.report.measured import kept

@@ -18,8 +18,7 @@ from rich.progress import Progress, TextColumn
 from rich.segment import Segment
 from rich.table import Column, Table
 
-from pursuit.files import cannot_write
-from pursuit.processes import is_first
+from pursuit.files import cannot_write, is_first
 
 if TYPE_CHECKING:
     from pursuit.estimators.plan import Reason

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pursuit.cli.console import print_json, show
 from pursuit.cli.options import AsJson, MeasuringOptions, Model
 from pursuit.files import write_whole
-from pursuit.options import Option
+from pursuit.registry import Option
 
 if TYPE_CHECKING:
     from pursuit.evaluation import Evaluation, RegressionEvaluation

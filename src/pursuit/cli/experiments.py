@@ -28,7 +28,7 @@ from pursuit.cli.console import (
 )
 from pursuit.cli.options import AsJson, EngineOptions, Regress, Seeds, Source, TableOptions, words_of
 from pursuit.cli.train import find_method, folder_name
-from pursuit.options import Device, Option, Seed
+from pursuit.registry import Device, Option, Seed
 from pursuit.research.experiments.options import Changes, ReproductionOptions, SearchOptions, TrialOptions
 
 if TYPE_CHECKING:

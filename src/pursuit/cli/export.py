@@ -9,7 +9,7 @@ import typer
 from pursuit.cli.console import print_json, show
 from pursuit.cli.options import AsJson, Model
 from pursuit.files import write_whole
-from pursuit.options import Option, Stop
+from pursuit.registry import Option, Stop
 from pursuit.version import require
 from pursuit.web.bundle import LANGUAGES
 
@@ -66,7 +66,7 @@ def export(
         return
     if data is not None:
         raise ValueError("--data measures a fixed form: it goes with --xlsform, --surveyjs or --script.")
-    from pursuit.public import export as export_page
+    from pursuit import export as export_page
 
     exported = export_page(model, page, stop=stop, title=title, language=language)
     if as_json:
@@ -76,10 +76,10 @@ def export(
 
 
 def _export_fhir(model: Path, path: Path, title: str | None, url: str | None) -> None:
-    from pursuit.connect.fhir import Form
+    from pursuit import load
     from pursuit.estimators import fingerprint
-    from pursuit.public import load
     from pursuit.web.bundle import title_of
+    from pursuit.web.connect.fhir import Form
 
     estimator = load(model)
     target = str(estimator.notes_.get("task", {}).get("target") or "result")
@@ -94,13 +94,13 @@ def _export_form(
 ) -> None:
     if kind == "--xlsform":
         require("excel", "An XLSForm, which is an Excel workbook,", "openpyxl")
+    from pursuit import load
     from pursuit.cli.rows import measurable, unseen_rows
     from pursuit.cli.served_models import rows_of
-    from pursuit.connect.forms import Form, Lost, script_page, surveyjs, xlsform
-    from pursuit.public import load
     from pursuit.report.facts import ModelFacts
     from pursuit.sessions.script import Script
     from pursuit.web.bundle import title_of
+    from pursuit.web.connect.forms import Form, Lost, script_page, surveyjs, xlsform
 
     estimator = load(model)
     if estimator.model_.query_set.patches is not None:

@@ -29,7 +29,7 @@ def listing() -> dict[str, Any]:
 
 def registered() -> dict[str, Any]:
     """The same from the registry, as JSON values."""
-    from pursuit.public import METHODS
+    from pursuit import METHODS
     from pursuit.research.experiments.compare import vip_first
     from pursuit.research.tasks import TASKS
     from pursuit.research.tasks.files import is_published

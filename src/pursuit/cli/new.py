@@ -11,7 +11,7 @@ import typer
 from pursuit.cli.console import escaped, out, plain_table, remark_on_task, say, show
 from pursuit.cli.options import ColumnOptions, Source, TableOptions, words_of
 from pursuit.files import make_folder, write_whole
-from pursuit.options import Option
+from pursuit.registry import Option
 
 if TYPE_CHECKING:
     import pandas as pd

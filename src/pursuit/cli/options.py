@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 import typer
 
 from pursuit.files import check_model, check_table
-from pursuit.options import Device, MaxQueries, Option, Stop
-from pursuit.registry import known
+from pursuit.registry import Device, MaxQueries, Option, Stop, known
 
 if TYPE_CHECKING:
     from pursuit.tables.engine import Engine

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from pursuit.cli.console import escaped, out, print_json, rows_bar, say, show, standard_output
 from pursuit.cli.evaluate import check_page
 from pursuit.cli.options import AsJson, Model, RowsOptions, Target
-from pursuit.options import MaxQueries, Option
+from pursuit.registry import MaxQueries, Option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,8 +41,8 @@ def predict(
     Of a number, it is the mean and the 90 % interval. The file needs no labels. Further columns do not matter, and what
     columns that are not there would say is unknown.
     """
+    from pursuit import load
     from pursuit.cli.rows import open_rows, remarked, write_by_shares
-    from pursuit.public import load
     from pursuit.tables.filesystem import display_name, find_path
     from pursuit.tables.row_jobs import Predict, means_folder, write_csv, write_table
 
@@ -118,8 +118,8 @@ def explain(
     Lines and ids name any row of a file, those that the model was trained on included. With --out, the chains of all
     rows are written into a file or a folder, with a row for each step.
     """
+    from pursuit import load
     from pursuit.cli.rows import open_rows, write_by_shares
-    from pursuit.public import load
     from pursuit.report import ChainsReport
     from pursuit.research.tasks import TASKS
     from pursuit.tables.row_jobs import Explain

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pursuit.cli.console import err, escaped, remark_on_task, show
 from pursuit.cli.options import ColumnOptions, Source, words_of
 from pursuit.files import write_whole
-from pursuit.options import Option
+from pursuit.registry import Option
 
 MOST_LABELS = 20
 """More numbers than this are a number that is predicted, not labels."""
@@ -58,7 +58,7 @@ def questions(
 
 
 def _print_prompt(task: Any, table: ColumnOptions, language: str | None) -> None:
-    from pursuit.connect.prompt import prompt_for
+    from pursuit.web.connect.prompt import prompt_for
 
     labels = sorted({str(label) for label in task.y_train})
     is_number = len(labels) > MOST_LABELS and all(re.fullmatch(r"-?\d+(\.\d+)?", label) for label in labels)
@@ -67,8 +67,8 @@ def _print_prompt(task: Any, table: ColumnOptions, language: str | None) -> None
 
 def _replied(task: Any, reply: Path) -> str:
     """The questions file that a reply makes, after showing what it changes."""
-    from pursuit.connect.prompt import difference, merged, read_reply
     from pursuit.files import read_bytes
+    from pursuit.web.connect.prompt import difference, merged, read_reply
 
     read = read_reply(read_bytes(reply, "a reply").decode("utf-8-sig"), task.query_set)
     before, after = merged(task.query_set, read)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from pursuit import Evaluation, PursuitClassifier, PursuitEstimator, PursuitRegressor, load
 from pursuit.cli.console import rows_bar, say, stoppable
 from pursuit.cli.options import MeasuringOptions, RowsOptions
-from pursuit.public import Evaluation, PursuitClassifier, PursuitEstimator, PursuitRegressor, load
 from pursuit.report.measured import Measured, kept
 from pursuit.research.tasks import TASKS, load_task
 from pursuit.tables.engine import find_engine

@@ -9,7 +9,7 @@ import typer
 
 from pursuit.cli.console import err, escaped, say, show
 from pursuit.files import check_model
-from pursuit.options import Option, Stop
+from pursuit.registry import Option, Stop
 from pursuit.version import require
 from pursuit.web.serving.options import ServingOptions
 
@@ -112,7 +112,7 @@ def _routers(options: ServingOptions) -> list[Any]:
     """Addresses that are only there where somebody asks for them."""
     routers: list[Any] = []
     if options.fhir:
-        from pursuit.connect.fhir_routes import of_fhir
+        from pursuit.web.connect.fhir_routes import of_fhir
 
         routers.append(of_fhir)
     if options.words:
@@ -154,7 +154,7 @@ def mcp(
         check_model(folder)
     import torch
 
-    from pursuit.connect.mcp import PATH, make_app, make_server
+    from pursuit.web.connect.mcp import PATH, make_app, make_server
     from pursuit.web.serving.auth import VARIABLE, read_token
     from pursuit.web.serving.models import load_models
     from pursuit.web.serving.running import OPTIONS, address_of, bound, is_loopback

@@ -8,7 +8,7 @@ from rich.table import Column, Table
 from pursuit.cli.console import escaped, out, plain_table, print_json
 from pursuit.cli.console import show as print_text
 from pursuit.cli.options import AsJson, Model
-from pursuit.options import Option
+from pursuit.registry import Option
 
 if TYPE_CHECKING:
     from pursuit.queries import Order, Query
@@ -25,9 +25,9 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show what a model predicts, what it asks and how, and when it stops."""
+    from pursuit import load
     from pursuit.inference.pursuer import label_list
     from pursuit.methods import method_of
-    from pursuit.public import load
     from pursuit.queries import Order, Questions
     from pursuit.queries.column import listed
     from pursuit.report.facts import quality

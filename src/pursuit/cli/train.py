@@ -16,10 +16,8 @@ from pursuit.cli.console import (
     training_bar,
 )
 from pursuit.cli.options import Address, AsJson, Regress, Source, TableOptions, chosen_parameters
-from pursuit.files import claimed, holds_anything
-from pursuit.options import Device, MaxQueries, Network, Option, Querier, Seed, Stop
-from pursuit.processes import is_first
-from pursuit.registry import find
+from pursuit.files import claimed, holds_anything, is_first
+from pursuit.registry import Device, MaxQueries, Network, Option, Querier, Seed, Stop, find
 
 if TYPE_CHECKING:
     from pursuit.estimators import Method
@@ -91,8 +89,8 @@ class TrainingOptions:
 
     def settings(self, task: "Task", method: "Method") -> dict[str, Any]:
         """The parameters of the estimator: those of the task, with the changes that are given."""
+        from pursuit import Unreliable
         from pursuit.networks import NetworkSettings
-        from pursuit.public import Unreliable
 
         changes: dict[str, Any] = {
             "stop": self.stop,
@@ -139,9 +137,9 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train on a task, a CSV file or Parquet files, measure on held-out rows, and save the model."""
+    from pursuit import TrainingRun
     from pursuit.cli.measurements import print_evaluation
     from pursuit.inference.pursuer import score_unit
-    from pursuit.public import TrainingRun
     from pursuit.report.measured import Measured
     from pursuit.research.experiments.cluster import train_on
     from pursuit.research.tasks import TASKS, load_task
@@ -213,9 +211,9 @@ def _with_sessions(folder: Path, task: "Task", sessions: str) -> tuple[Any, "Tas
     import numpy as np
     import pandas as pd
 
+    from pursuit import load
     from pursuit.cli.served_models import kept_sessions
     from pursuit.files import check_model
-    from pursuit.public import load
     from pursuit.report.watch import confirmed_rows
 
     check_model(folder)
@@ -296,7 +294,7 @@ def folder_name(task: str, method: "Method") -> str:
 
 def find_method(name: str, regress: bool) -> "Method":
     """The method that a command line means."""
-    from pursuit.public import Method  # which makes all methods known
+    from pursuit import Method  # which makes all methods known
 
     if regress and name == VIP:
         name = VIP_REGRESSOR

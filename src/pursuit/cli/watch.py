@@ -9,7 +9,7 @@ from rich.table import Column
 
 from pursuit.cli.console import escaped, out, plain_table, print_json, show
 from pursuit.cli.options import AsJson, Database, Model
-from pursuit.options import Option
+from pursuit.registry import Option
 
 
 def watch(
@@ -29,10 +29,10 @@ def watch(
 
     With an alarm, the command ends with 3, for those who run it every day.
     """
+    from pursuit import load
     from pursuit.cli.evaluate import check_page
     from pursuit.cli.served_models import kept_sessions
     from pursuit.files import write_whole
-    from pursuit.public import load
     from pursuit.report.facts import share
     from pursuit.report.watch import Watch
 
@@ -86,8 +86,8 @@ def recalibrate(model: Model, *, database: Database = None, as_json: AsJson = Fa
 
     import numpy as np
 
+    from pursuit import load
     from pursuit.cli.served_models import kept_sessions
-    from pursuit.public import load
     from pursuit.report.watch import confirmed_rows
 
     estimator: Any = load(model)

@@ -29,7 +29,7 @@ from pursuit.estimators.validation import (
     rows_that_count,
     validated,
 )
-from pursuit.files import claimed
+from pursuit.files import claimed, is_first
 from pursuit.inference.chain import Chains, explain
 from pursuit.inference.guarantees import guarantees_of
 from pursuit.inference.predictions import Predictions, chain_table, predict_rows
@@ -37,7 +37,6 @@ from pursuit.inference.pursuer import Labels
 from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import Standing, StoppingRule, stopping_rule
 from pursuit.inference.target_bins import TargetBins
-from pursuit.processes import is_first
 from pursuit.queries import Answers, ColumnQueries, ColumnType, QuerySet
 from pursuit.sessions.log import FurtherTarget
 from pursuit.sessions.script import Script

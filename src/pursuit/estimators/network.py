@@ -26,17 +26,17 @@ from pursuit.estimators.selection import expected
 from pursuit.estimators.teachers import Teachers, can_teach, taught
 from pursuit.estimators.tuned import OF_NETWORK, OF_TRAINING, Tuned
 from pursuit.evaluation.rollouts import placed
-from pursuit.files import DamagedFile, make_folder, read_json, remove_torn, write_whole
+from pursuit.files import DamagedFile, is_first, make_folder, read_json, remove_torn, write_whole
 from pursuit.inference.guarantees import guarantees_of, without_guarantees
 from pursuit.inference.pursuer import label_text
 from pursuit.inference.stopping import StoppingRule, stopping_rule
 from pursuit.networks import NetworkSettings
 from pursuit.networks.dense import one_thread
-from pursuit.processes import is_first, n_processes
 from pursuit.queries import QuerySet
 from pursuit.training import ClassifierModel, EarlyStopping, Kept, Learner, Stage, TrainingRun, train
 from pursuit.training.calibration import fit_temperature
 from pursuit.training.checkpoints import CannotResume
+from pursuit.training.devices import n_processes
 from pursuit.training.held_out import split_by_group
 from pursuit.training.learner import ModelSpec
 from pursuit.training.rows import Rows, RowSource, StreamedRows, rows_in_memory

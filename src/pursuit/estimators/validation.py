@@ -1,8 +1,10 @@
 """Rows as users give them, checked in scikit-learn's manner: tables of any library, arrays, sparse matrices, texts."""
 
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,6 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from torch import Tensor
 
 from pursuit.inference.pursuer import Labels, label_list
-from pursuit.processes import free_memory
 from pursuit.queries import QuerySet
 from pursuit.queries.reading import as_pandas, as_series, numbered
 
@@ -135,6 +136,26 @@ def check_cost_of_labels(n_rows: int, n_labels: int) -> None:
         )
     if cost > NOTABLE_BYTES:
         warnings.warn(f"{told}.", stacklevel=4)
+
+
+def free_memory() -> int | None:
+    """How many bytes this process may still allocate, by the machine, its container and its own limit; None where the
+    system does not say."""
+    found: list[int] = []
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        found += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+        used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            found.append(limit - used)
+        group = Path("/sys/fs/cgroup")
+        found.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+    except (OSError, ValueError, ImportError):  # "max" is no number: the container has no limit
+        pass
+    return max(0, min(found)) if found else None
 
 
 @contextmanager

@@ -1,14 +1,13 @@
-"""Where to compute: devices by name, their precision and kernels."""
+"""Where to compute: devices by name, their precision and kernels, and the processes that train together."""
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
-
-from pursuit.processes import started_by_torchrun
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -29,6 +28,22 @@ def find_device(device: str) -> torch.device:
     if device == "mps" and not torch.backends.mps.is_available():
         raise ValueError("The device mps needs an Apple GPU and a torch built for it: use cpu or auto.")
     return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+
+
+def started_by_torchrun() -> tuple[int, int] | None:
+    """The number of processes on this machine and of machines, if torchrun has started them."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return None
+    local = int(os.environ["LOCAL_WORLD_SIZE"])
+    return local, int(os.environ["WORLD_SIZE"]) // local
+
+
+def n_processes(devices: int) -> int:
+    """How many processes train together on this many devices; where torchrun has started them, as many as it did."""
+    if devices < 1:
+        raise ValueError(f"Training needs at least one device, not {devices}.")
+    n_here, n_machines = started_by_torchrun() or (devices, 1)
+    return n_here * n_machines
 
 
 class OneProcess:

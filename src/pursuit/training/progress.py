@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pursuit.processes import is_first
+from pursuit.files import is_first
 from pursuit.training.loop import Report
 from pursuit.training.run import TrainingRun
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pursuit.networks.dense import fast_products, has_only_dense_layers
-from pursuit.processes import n_processes
 from pursuit.training.checkpoints import load_checkpoint, remove_checkpoints, save_checkpoint
-from pursuit.training.devices import fast_convolutions, find_device, launched, own_randomness
+from pursuit.training.devices import fast_convolutions, find_device, launched, n_processes, own_randomness
 from pursuit.training.held_out import EarlyStopping, Kept
 from pursuit.training.learner import Learner
 from pursuit.training.logs import LogFormat, check_log, open_log

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 from pursuit.estimators import PursuitEstimator
 from pursuit.estimators.saving import RUN
-from pursuit.files import OWNER, claimed
+from pursuit.files import OWNER, claimed, is_first
 from pursuit.networks.dense import one_thread
-from pursuit.processes import is_first, started_by_torchrun
 from pursuit.research.tasks import Task
 from pursuit.tables.engine import RETRIES, Ray, at_home, connected, refuse_other_folder
 from pursuit.training import Report, TrainingRun
 from pursuit.training.checkpoints import remove_checkpoints
+from pursuit.training.devices import started_by_torchrun
 
 PATIENCE = 10
 """Minutes until a cluster that has lost too many machines counts as too small."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
-from pursuit.options import Device, MaxQueries, Network, Option, Querier, Seed, Stop, Validation
+from pursuit.registry import Device, MaxQueries, Network, Option, Querier, Seed, Stop, Validation
 
 if TYPE_CHECKING:
     from pursuit.research.tasks.recipe import Recipe

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from pursuit.options import Also, Option, Stop
+from pursuit.registry import Also, Option, Stop
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ import pytest
 
 from program import json_of, run
 from pursuit import ColumnQueries, Questions
-from pursuit.connect.prompt import difference, merged, prompt_for, read_reply
+from pursuit.web.connect.prompt import difference, merged, prompt_for, read_reply
 
 REPLY = """Sure! Here is the file you asked for:
 

@@ -18,7 +18,7 @@ from mcp_types import ElicitRequestFormParams, ElicitResult, TextResourceContent
 
 from illness import ILL
 from pursuit import PursuitEstimator, load
-from pursuit.connect.mcp import MOST_AT_ONCE, make_app, make_server
+from pursuit.web.connect.mcp import MOST_AT_ONCE, make_app, make_server
 from pursuit.web.serving.models import ServedModels
 
 MODES = ("auto", "legacy")

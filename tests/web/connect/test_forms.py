@@ -17,10 +17,10 @@ from illness import ILL
 from npm import installed, node, opened, package
 from program import run
 from pursuit import ColumnQueries, PursuitEstimator, Session
-from pursuit.connect.forms import Form, Lost, script_page, surveyjs, xlsform
 from pursuit.queries.column import Choice
 from pursuit.report.facts import ModelFacts
 from pursuit.sessions.script import Script
+from pursuit.web.connect.forms import Form, Lost, script_page, surveyjs, xlsform
 
 SURVEY, XFORMS = "survey-core@3.1.1", ("@getodk/xforms-engine", "0.22.0")
 PEOPLE: list[dict[str, Any]] = [

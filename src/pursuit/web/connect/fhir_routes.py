@@ -8,11 +8,11 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
-from pursuit.connect.fhir import Form, Json, NotFhir, Sent, next_question, outcome
 from pursuit.inference.pursuer import label_text
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import State
 from pursuit.version import __version__
+from pursuit.web.connect.fhir import Form, Json, NotFhir, Sent, next_question, outcome
 from pursuit.web.serving.interviews import Interviews
 from pursuit.web.serving.models import ServedModel
 

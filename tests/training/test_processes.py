@@ -1,12 +1,9 @@
 """The processes that train one model together."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-from pursuit.processes import is_first, n_processes, process_number, started_by_torchrun
+from pursuit.files import is_first, process_number
+from pursuit.training.devices import n_processes, started_by_torchrun
 
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID")
 
@@ -40,15 +37,3 @@ def test_torchrun_knows_the_number_of_processes(monkeypatch: pytest.MonkeyPatch)
     for name, value in (("TORCHELASTIC_RUN_ID", "x"), ("LOCAL_WORLD_SIZE", "2"), ("WORLD_SIZE", "4")):
         monkeypatch.setenv(name, value)
     assert n_processes(1) == 4
-
-
-@pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="the system does not say what is free")
-def test_free_memory_ends_at_the_limit_of_the_process() -> None:
-    script = """
-import resource
-from pursuit.processes import free_memory
-first = free_memory()
-resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-print(0 < free_memory() < 1 << 30, first > 0)
-"""
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "True True\n"

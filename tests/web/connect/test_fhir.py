@@ -20,11 +20,11 @@ from illness import ILL
 from npm import installed, node, opened, package
 from program import run
 from pursuit import PursuitEstimator
-from pursuit.connect.fhir import DONT_KNOW, KNOWN, RESULT, Form
-from pursuit.connect.fhir_routes import of_fhir
 from pursuit.queries import ColumnQueries, Order, yes_no
 from pursuit.queries.column import Choice
 from pursuit.queries.order import OnlyAfter
+from pursuit.web.connect.fhir import DONT_KNOW, KNOWN, RESULT, Form
+from pursuit.web.connect.fhir_routes import of_fhir
 from pursuit.web.serving.models import ServedModels
 from served import client_of, port_of, program, running
 
