@@ -14,12 +14,12 @@ from benchmarks.common import at_stop, read_table
 from benchmarks.report import Record, columns, grid, grouped, met, origins
 from benchmarks.study import Study
 from pursuit import Budget, Stage, VIPClassifier
-from pursuit.estimators.guarantees import held_out_chains
-from pursuit.estimators.risk import (
+from pursuit.estimators.guarantees import (
     HeldOutChains,
     choose_level,
     choose_levels,
     conformal_threshold,
+    held_out_chains,
     least_conformal_rows,
 )
 from pursuit.research.tasks import find_recipe, load_task

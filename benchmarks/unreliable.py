@@ -20,7 +20,7 @@ from pursuit.inference.predictions import predict_rows
 from pursuit.inference.stopping import Never
 from pursuit.inference.unusual import alarm_limits
 from pursuit.training.calibration import group_of
-from pursuit.training.unreliable import answer_features
+from pursuit.training.rows import answer_features
 
 MET = Unreliable()
 """What wary training meets: the default, set before anything was measured."""

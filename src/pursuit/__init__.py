@@ -78,7 +78,7 @@ if TYPE_CHECKING:  # the same once more, for those who check types
         TrainingRun as TrainingRun,
     )
     from pursuit.training.rows import Rows as Rows
-    from pursuit.training.unreliable import Unreliable as Unreliable
+    from pursuit.training.rows import Unreliable as Unreliable
     from pursuit.vip import VIP as VIP, InformationVIP as InformationVIP
     from pursuit.web.exporting import Exported as Exported, export as export
 
@@ -101,7 +101,7 @@ _PUBLIC = {
     "sessions.session": "Session",
     "training": "CarriedHistories ModelSpec RandomHistories RolledOutHistories Stage TrainingRun",
     "training.rows": "Rows",
-    "training.unreliable": "Unreliable",
+    
     "vip": "VIP InformationVIP",
     "web.exporting": "Exported export",
 }

@@ -9,7 +9,7 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from pursuit import ConformalSet
-from pursuit.estimators.risk import HeldOutChains, choose_level, conformal_threshold
+from pursuit.estimators.guarantees import HeldOutChains, choose_level, conformal_threshold
 
 mapie_classification = pytest.importorskip("mapie.classification")
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from pursuit.estimators.risk import (
+from pursuit.estimators.guarantees import (
     LEVELS,
     STARTS,
     HeldOutChains,

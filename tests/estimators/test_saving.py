@@ -42,8 +42,7 @@ from pursuit.queries import (
 )
 from pursuit.registry import UnknownName, to_config
 from pursuit.training import SGD, Adam, AdamW, CarriedHistories, RandomHistories, RolledOutHistories, Stage
-from pursuit.training.augmentation import Shifts
-from pursuit.training.unreliable import Unreliable
+from pursuit.training.rows import Shifts, Unreliable
 from pursuit.vip import VIP
 
 COLUMNS = ColumnQueries(

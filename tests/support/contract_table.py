@@ -30,8 +30,7 @@ from pursuit.methods.g_ip import Langevin
 from pursuit.networks import MLP, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training import SGD, Adam, AdamW, CarriedHistories, RandomHistories, RolledOutHistories, Stage
-from pursuit.training.augmentation import Shifts
-from pursuit.training.unreliable import Unreliable
+from pursuit.training.rows import Shifts, Unreliable
 
 NETWORKS = {"network": MLP((24,)), "stages": [Stage(6, optimizer=AdamW(3e-2), batch_size=32)]}
 UNTAUGHT = {**NETWORKS, "teachers": None}

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pursuit.training.augmentation import AugmentedRows, Shifts
-from pursuit.training.rows import Rows, ShuffledRows
+from pursuit.training.rows import AugmentedRows, Rows, Shifts, ShuffledRows
 
 SEEDS = st.integers(0, 10_000)
 

@@ -3,7 +3,7 @@
 import torch
 
 from pursuit.research.tasks.symcat import Patients
-from pursuit.training.class_weights import ClassWeightedRows
+from pursuit.training.rows import ClassWeightedRows
 
 YES = torch.tensor([[0.9, 0.1, 0.6], [0.1, 0.8, 0.6], [0.05, 0.05, 0.5]])
 SOURCE = Patients(["flu", "measles", "eczema"], YES, n_rows=40)

@@ -20,10 +20,9 @@ from pursuit.training import (
     TrainingRun,
     train,
 )
-from pursuit.training.augmentation import Shifts
-from pursuit.training.cuda_graph import CudaGraph
+from pursuit.training.rows import Shifts
 from pursuit.training.samplers import HistorySettings
-from pursuit.training.step import TrainingStep
+from pursuit.training.step import CudaGraph, TrainingStep
 from pursuit.vip import VIP
 from small_training import PATCHES, KillAt, Killed, fresh, rows
 

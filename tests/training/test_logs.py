@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pursuit.files import CannotWrite
-from pursuit.training.logs import check_log, open_log
+from pursuit.training.run import check_log, open_log
 
 
 def test_a_csv_log_goes_on_after_what_is_kept(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from pursuit import ModelSpec
 from pursuit.networks import MLP, Conv
 from pursuit.training import AdamW, EarlyStopping, RandomHistories, Report, Stage, TrainingRun, train
-from pursuit.training.augmentation import Shifts
 from pursuit.training.averaging import REFRESH_STEPS
 from pursuit.training.devices import launched
 from pursuit.training.loop import REPORTS_PER_STAGE, Trainer
+from pursuit.training.rows import Shifts
 from pursuit.vip import VIP
 from small_training import PATCHES, QUERIES, STAGES, fresh, rows, same, weights
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from pursuit.training.augmentation import Shifts
+from pursuit.training.rows import Shifts
 from pursuit.training.samplers import RandomHistories, RolledOutHistories
 from pursuit.training.schedule import PAPER_ADAM, SGD, Adam, AdamW, Stage, paper_stage
 

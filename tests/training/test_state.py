@@ -8,12 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from pursuit.training import EarlyStopping, Stage
-from pursuit.training.checkpoints import load_checkpoint, save_checkpoint
+from pursuit.training.checkpoints import (
+    HELD_OUT,
+    load_checkpoint,
+    load_optimizer,
+    load_state,
+    save_checkpoint,
+    state_of,
+)
 from pursuit.training.devices import launched, own_randomness
 from pursuit.training.held_out import TEMPERATURES
 from pursuit.training.loop import SEED_STRIDE, Trainer
 from pursuit.training.schedule import Adam
-from pursuit.training.state import HELD_OUT, load_optimizer, load_state, state_of
 from small_training import STAGES, fresh, rows, same, weights
 
 EVERY_STAGE = pytest.mark.parametrize("stage", STAGES, ids=["random", "carried", "rolled out"])

@@ -8,8 +8,7 @@ import torch
 from pursuit import ColumnQueries, yes_no
 from pursuit.queries import PatchQueries
 from pursuit.registry import from_config, to_config
-from pursuit.training.rows import Rows
-from pursuit.training.unreliable import Unreliable, UnreliableRows, answer_features
+from pursuit.training.rows import Rows, Unreliable, UnreliableRows, answer_features
 
 
 def made(make_columns: Any, make_rows: Any, n: int = 4000) -> tuple[Any, Rows]:

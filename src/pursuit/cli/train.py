@@ -144,7 +144,7 @@ def train(
     from pursuit.research.experiments.cluster import train_on
     from pursuit.research.tasks import TASKS, load_task
     from pursuit.tables.engine import Ray, find_engine
-    from pursuit.training.logs import check_log
+    from pursuit.training.run import check_log
 
     chosen = find_method(method, regress)
     for option, parameter in {**chosen_parameters(options), **chosen_parameters(table)}.items():

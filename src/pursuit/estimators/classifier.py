@@ -30,8 +30,7 @@ from pursuit.evaluation import Evaluation, evaluate
 from pursuit.inference.guarantees import ConformalSet, guarantees_of, unkept
 from pursuit.inference.pursuer import label_codes
 from pursuit.inference.stopping import StoppingRule, stopping_rule
-from pursuit.training.class_weights import ClassWeightedRows
-from pursuit.training.rows import Rows, StreamedRows
+from pursuit.training.rows import ClassWeightedRows, Rows, StreamedRows
 
 
 @dataclass(eq=False, repr=False)

@@ -39,9 +39,8 @@ from pursuit.training.checkpoints import CannotResume
 from pursuit.training.devices import n_processes
 from pursuit.training.held_out import split_by_group
 from pursuit.training.learner import ModelSpec
-from pursuit.training.rows import Rows, RowSource, StreamedRows, rows_in_memory
+from pursuit.training.rows import Rows, RowSource, StreamedRows, Unreliable, answer_features, rows_in_memory
 from pursuit.training.run import check_plan
-from pursuit.training.unreliable import Unreliable, answer_features
 
 STANDARD_ROWS = 20_000
 """How many of the rows that are not in memory the mean and spread of answers are measured on."""

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from pursuit.training.augmentation import AugmentedRows
 from pursuit.training.averaging import REFRESH_STEPS, WeightAverage, refresh_batch_norm
 from pursuit.training.batch import Batch
 from pursuit.training.devices import OneProcess
 from pursuit.training.flat_adamw import FlatAdamW
 from pursuit.training.held_out import EarlyStopping, HeldOut, Kept
 from pursuit.training.learner import Learner
-from pursuit.training.rows import RowSource, RowStream
+from pursuit.training.rows import AugmentedRows, RowSource, RowStream, UnreliableRows
 from pursuit.training.schedule import AdamW, Stage
 from pursuit.training.step import TrainingStep
-from pursuit.training.unreliable import UnreliableRows
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

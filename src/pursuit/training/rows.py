@@ -7,8 +7,9 @@ from what it does on the device, so that a GPU can record the device's part once
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +19,7 @@ from pursuit.inference.equal_rows import find_equal
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Labels
 from pursuit.queries import QuerySet
+from pursuit.registry import register
 
 
 class RowStream(ABC):
@@ -279,3 +281,194 @@ class DrawnRows(RowStream):
 
     def take(self, n: int) -> Rows:
         return self.source.draw(n, self.generator)
+
+
+class ClassWeightedRows(StreamedRows):
+    """The rows of another source, each with the weight of its class."""
+
+    def __init__(self, source: StreamedRows, class_weight: Tensor):
+        """`class_weight` (C,) says how many rows one of each class counts as, 1 on average over the rows."""
+        self.source, self.class_weight = source, class_weight
+        self.n_queries, self.classes, self.query_set = source.n_queries, source.classes, source.query_set
+        self.has_initially_known, self.feature_names = source.has_initially_known, source.feature_names
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def weighted(self, rows: Rows) -> Rows:
+        return replace(rows, weight=self.class_weight[rows.y])
+
+    def draw(self, n: int, generator: torch.Generator) -> Rows:
+        return self.weighted(self.source.draw(n, generator))
+
+    def hold_out(self, share: float, most: int, seed: int) -> tuple["ClassWeightedRows", Rows]:
+        others, held_out = self.source.hold_out(share, most, seed)
+        return ClassWeightedRows(others, self.class_weight), self.weighted(held_out)
+
+    def to(self, device: torch.device) -> "ClassWeightedRows":
+        return ClassWeightedRows(self.source.to(device), self.class_weight.to(device))
+
+    def prior(self, n_classes: int) -> Tensor:
+        weighted = self.source.prior(n_classes) * self.class_weight
+        return weighted / weighted.sum()
+
+    def fingerprint(self) -> str:
+        return f"{self.source.fingerprint()} {self.class_weight.tolist()}"
+
+    def shard(self, number: int, n_shards: int) -> "ClassWeightedRows":
+        return ClassWeightedRows(self.source.shard(number, n_shards), self.class_weight)
+
+    def stream(self, generator: torch.Generator) -> RowStream:
+        return _WeightedStream(self, self.source.stream(generator))
+
+
+class _WeightedStream(RowStream):
+    def __init__(self, source: ClassWeightedRows, stream: RowStream):
+        self.source, self.rows, self.n_queries = source, stream, stream.n_queries
+
+    def prepare(self, n: int) -> None:
+        self.rows.prepare(n)
+
+    def take(self, n: int) -> Rows:
+        return self.source.weighted(self.rows.take(n))
+
+    def state(self) -> dict[str, Tensor]:
+        return self.rows.state()
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        self.rows.load_state(state)
+
+
+@register
+@dataclass(frozen=True)
+class Shifts:
+    """Moves every image by up to `pixels` up or down and left or right; `mirror` flips half of them left to right."""
+
+    pixels: int
+    mirror: bool = False
+    edge: Literal["dark", "reflect"] = "dark"
+    """What comes in from beyond the edge: the lowest brightness, or the image mirrored."""
+
+    def __post_init__(self) -> None:
+        if self.pixels < 0 or not (self.pixels or self.mirror):
+            raise ValueError(
+                f"Shifts move by at least one pixel or mirror, not by {self.pixels} with mirror={self.mirror}."
+            )
+
+    def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Images (B, C, H, W) in answer space (dark is -1), each moved at random."""
+        if x.dim() != 4:
+            raise ValueError(f"Only images can be shifted, not answers of shape {tuple(x.shape[1:])}.")
+        n_rows, channels, height, width = x.shape
+        margin = (self.pixels,) * 4
+        padded = F.pad(x, margin, value=-1.0) if self.edge == "dark" else F.pad(x, margin, mode="reflect")
+
+        def draw(high: int) -> Tensor:
+            return torch.randint(high, (n_rows, 1), generator=generator, device=x.device)
+
+        down, right = draw(2 * self.pixels + 1), draw(2 * self.pixels + 1)
+        column = torch.arange(width, device=x.device).expand(n_rows, width)
+        if self.mirror:
+            column = torch.where(draw(2) == 1, width - 1 - column, column)
+        row = torch.arange(height, device=x.device) + down  # (B, H)
+        place = row[:, :, None] * padded.shape[3] + (column + right)[:, None, :]  # (B, H, W) in the padded image
+        moved = padded.flatten(2).gather(2, place.view(n_rows, 1, -1).expand(-1, channels, -1))
+        return moved.view_as(x)
+
+
+class AugmentedRows(RowStream):
+    """A stream whose images are augmented as they come."""
+
+    def __init__(self, stream: RowStream, augment: Shifts, generator: torch.Generator):
+        self.stream, self.augment, self.generator, self.n_queries = stream, augment, generator, stream.n_queries
+
+    def prepare(self, n: int) -> None:
+        self.stream.prepare(n)
+
+    def take(self, n: int) -> Rows:
+        rows = self.stream.take(n)
+        return replace(rows, x=self.augment(rows.x, self.generator)) if n else rows
+
+    def state(self) -> dict[str, Tensor]:
+        return self.stream.state()
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        self.stream.load_state(state)
+
+
+@register
+@dataclass(frozen=True)
+class Unreliable:
+    """How often answers are withheld, and how often they are wrong: yes for no, no for yes, or another row's answer."""
+
+    withheld: float = 0.05
+    wrong: float = 0.02
+    by_question: Mapping[str, Sequence[float]] = field(default_factory=dict, hash=False)
+    """Both rates of questions that are answered less or more reliably than others, by their names: what can be checked
+    is wrong less often than what only the person knows, as in {"income": (0.0, 0.2), "age": (0.0, 0.0)}."""
+
+    def __post_init__(self) -> None:
+        own = {name: tuple(rates) for name, rates in self.by_question.items()}  # lists, where a file has them
+        object.__setattr__(self, "by_question", own)
+        for rates in ((self.withheld, self.wrong), *self.by_question.values()):
+            if len(rates) != 2 or not all(0 <= rate < 1 for rate in rates):
+                raise ValueError(
+                    "Answers are withheld and wrong in a share of all cases, at least 0 and below 1, not "
+                    f"{' and '.join(map(str, rates))}."
+                )
+
+    def rates(self, query_set: QuerySet, device: torch.device) -> Tensor:
+        """How often answers to each query are withheld, and wrong: (2, Q)."""
+        if unknown := [name for name in self.by_question if name not in query_set.index_of]:
+            raise ValueError(f"Nothing is asked about '{unknown[0]}': name another question in by_question.")
+        own = [self.by_question.get(query.name, (self.withheld, self.wrong)) for query in query_set.queries]
+        return torch.tensor(own, device=device).T
+
+    def __call__(
+        self, rows: Rows, features: tuple[Tensor, Tensor], generator: torch.Generator, rates: Tensor | None = None
+    ) -> Rows:
+        """The rows as such people answer, given the `answer_features` of their query set, and perhaps the `rates` of
+        its queries. What is initially known stays as it is."""
+        unit_of_feature, is_yes_no = features
+        withheld, wrong = (self.withheld, self.wrong) if rates is None else rates
+        draws = torch.rand(2, *rows.available.shape, generator=generator, device=rows.x.device)
+        given = torch.zeros_like(rows.available) if rows.initially_known is None else rows.initially_known
+        # Yes and no are exchanged, and other answers are those of the row before, if that has one.
+        has_other = rows.available.roll(1, dims=0)[:, unit_of_feature] | is_yes_no
+        is_wrong = ((draws[0] < wrong) & ~given & rows.available)[:, unit_of_feature] & has_other
+        mistaken = torch.where(is_yes_no, -rows.x, rows.x.roll(1, dims=0))
+        kept = (draws[1] >= withheld) | given
+        return replace(rows, x=torch.where(is_wrong, mistaken, rows.x), available=rows.available & kept)
+
+
+def answer_features(query_set: QuerySet, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The query of each feature of the answers (F,), and whether it is answered by yes or no (F,)."""
+    if not query_set.has_own_units:
+        raise ValueError(
+            "Only answers to columns, words or concepts can be withheld or wrong, because those to patches depend on "
+            "one another: leave unreliable out."
+        )
+    units = query_set.units
+    return units.of_feature.to(device), torch.tensor([one == "yes_no" for one in units.feature_types], device=device)
+
+
+class UnreliableRows(RowStream):
+    """A stream whose answers are withheld and wrong now and then."""
+
+    def __init__(self, stream: RowStream, settings: Unreliable, query_set: QuerySet, generator: torch.Generator):
+        self.stream, self.settings, self.generator, self.n_queries = stream, settings, generator, stream.n_queries
+        self.features = answer_features(query_set, generator.device)
+        self.rates = settings.rates(query_set, generator.device)
+
+    def prepare(self, n: int) -> None:
+        self.stream.prepare(n)
+
+    def take(self, n: int) -> Rows:
+        rows = self.stream.take(n)
+        return self.settings(rows, self.features, self.generator, self.rates) if n else rows
+
+    def state(self) -> dict[str, Tensor]:
+        return self.stream.state()
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        self.stream.load_state(state)

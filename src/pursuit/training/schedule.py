@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from pursuit.registry import register
-from pursuit.training.augmentation import Shifts
+from pursuit.training.rows import Shifts, Unreliable
 from pursuit.training.samplers import CarriedHistories, HistorySettings
-from pursuit.training.unreliable import Unreliable
 
 MOST = 10**9
 """Passes over the rows, and rows in a batch."""

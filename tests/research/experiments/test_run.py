@@ -35,8 +35,7 @@ from pursuit.research.experiments.run import (
 from pursuit.research.tasks.files import MissingData
 from pursuit.research.tasks.recipe import Recipe
 from pursuit.training import Report, TrainingRun
-from pursuit.training.augmentation import Shifts
-from pursuit.training.rows import Rows
+from pursuit.training.rows import Rows, Shifts
 
 pytestmark = pytest.mark.usefixtures("small_tasks")
 

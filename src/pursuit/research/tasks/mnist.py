@@ -17,7 +17,7 @@ from pursuit.research.tasks.files import DataFile, find
 from pursuit.research.tasks.formats import read_idx
 from pursuit.research.tasks.recipe import NEEDS_GPU, Published, Recipe, paper_recipe
 from pursuit.research.tasks.task import Task, TaskInfo
-from pursuit.training.augmentation import Shifts
+from pursuit.training.rows import Shifts
 from pursuit.training.samplers import CarriedHistories, RandomHistories, RolledOutHistories
 from pursuit.training.schedule import AdamW, Stage, paper_stage
 
