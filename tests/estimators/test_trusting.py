@@ -4,6 +4,8 @@ import hashlib
 import json
 import os
 import resource
+import subprocess
+import sys
 from collections import deque
 from collections.abc import Callable
 from copy import deepcopy
@@ -14,9 +16,11 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import pursuit
-from pursuit.estimators.saving import DESCRIPTION, SPARE_BYTES, WEIGHTS, Sizes
+from pursuit.estimators.saving import DESCRIPTION, SPARE_BYTES, WEIGHTS, Sizes, _broadcast_size
 from pursuit.files import DamagedFile
 from pursuit.methods import NaiveBayesIPClassifier, VIPClassifier
 from pursuit.networks import MLP, Conv
@@ -140,6 +144,40 @@ def test_sizes_of_patches_and_of_convolutions_are_bounded(tmp_path: Path) -> Non
         with pytest.raises(DamagedFile, match=r"damaged|does not fit"):
             pursuit.load(rewritten(tmp_path, change))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2 * SPARE_BYTES / 1024
+
+
+def test_the_query_set_that_was_given_is_made_once_and_its_size_is_bounded_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = PatchQueries((1, 8, 8), 2, 2)
+    NaiveBayesIPClassifier(queries).fit(RNG.integers(0, 2, (20, 8, 8)), np.arange(20) % 2).save(tmp_path)
+    loaded = pursuit.load(tmp_path)
+    assert loaded.query_set is loaded.model_.query_set
+
+    def larger(description: dict[str, Any], _: Any) -> None:
+        description["estimator"]["parameters"]["query_set"] |= {"image_shape": [1, 200, 200], "size": 9, "stride": 1}
+
+    monkeypatch.setattr("pursuit.estimators.saving.SPARE_BYTES", 1 << 20)
+    with pytest.raises(DamagedFile, match="far larger than its weights"):
+        pursuit.load(rewritten(tmp_path, larger))
+
+
+@given(st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=3))
+def test_the_size_of_what_is_broadcast(shapes: list[list[int]]) -> None:
+    try:
+        expected = torch.broadcast_shapes(*map(tuple, shapes)).numel() if len(shapes) > 1 else 0
+    except RuntimeError:
+        expected = 0
+    assert _broadcast_size([torch.empty(shape) for shape in shapes]) == expected
+
+
+def test_loading_does_not_import_torchs_compiler(tmp_path: Path) -> None:
+    """It takes seconds, and `torch.broadcast_shapes` brings its symbols."""
+    NaiveBayesIPClassifier(PatchQueries((1, 8, 8), 2, 2)).fit(RNG.integers(0, 2, (20, 8, 8)), np.arange(20) % 2).save(
+        tmp_path
+    )
+    program = f"import sys, pursuit; pursuit.load({str(tmp_path)!r}); sys.exit('sympy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 
 def test_so_many_tensors_are_not_made_either(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,9 +186,7 @@ def test_damage_in_the_middle_is_reported_when_it_is_met(write: Callable[..., Pa
         pytest.param(b"\x1c\x15\x04", b"\x1c\x15\x02", r"damaged.*Write it again|cannot be read", id="type"),
     ],
 )
-def test_damaged_statistics_are_refused(
-    write: Callable[..., Path], there: bytes, instead: bytes, message: str
-) -> None:
+def test_damaged_statistics_are_refused(write: Callable[..., Path], there: bytes, instead: bytes, message: str) -> None:
     """pyarrow would end the whole process: the maximum, 59, has eight bytes; the 60 rows have two definition levels."""
     path = write("t.parquet", {"a": list(range(60))})
     whole = path.read_bytes()

@@ -4,8 +4,8 @@ pickle, and no class is imported because a file names it: all are looked up in t
 import hashlib
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import astuple
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +164,10 @@ def _build(description: dict[str, Any], weights: bytes) -> Any:
     load_weights(model, saved)
     check_belief(model.eval(), len(classes))
     kept = description["estimator"]
-    parameters = {name: from_config(value) for name, value in kept["parameters"].items()}
+    given = dict(kept["parameters"])
+    same = {"query_set": query_set} if given.get("query_set") == description["query_set"] else {}
+    with Sizes(saved):
+        parameters = same | {name: from_config(value) for name, value in given.items() if name not in same}
     estimator = find("estimator", kept["type"])
     check_fields(estimator, parameters)
     classifier = estimator(**parameters)
@@ -315,10 +318,11 @@ def _n_numbers(name: str, args: Any) -> int:
 def _broadcast_size(args: Any) -> int:
     """The number of elements that an element-wise function of these tensors gives; 0 if their shapes do not broadcast,
     or if there is only one of them."""
-    shapes = [arg.shape for arg in args if isinstance(arg, Tensor)]
-    with suppress(RuntimeError):
-        return torch.broadcast_shapes(*shapes).numel() if len(shapes) > 1 else 0
-    return 0
+    shapes = [reversed(arg.shape) for arg in args if isinstance(arg, Tensor)]
+    sizes = [{*dimension} - {1} for dimension in zip_longest(*shapes, fillvalue=1)]
+    if len(shapes) < 2 or any(len(different) > 1 for different in sizes):
+        return 0
+    return _product(size for different in sizes for size in different)
 
 
 def _product(sizes: Any) -> int:

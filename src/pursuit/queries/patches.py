@@ -1,6 +1,7 @@
 """Image patches as queries: to ask for a patch is to see its pixels."""
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -108,11 +109,13 @@ class PatchQueries(QuerySet):
         self.pixel_range = low, high
         self.answer_shape = self.image_shape
         self.input_shape = (channels + mask, height, width)
-        corners = [self.patches.corner(query) for query in range(self.grid[0] * self.grid[1])]
-        if costs is not None and len(costs) != len(corners):
-            raise ValueError(
-                f"costs has {len(costs)} numbers, but there are {len(corners)} patches: give one for each."
-            )
+        if costs is not None and len(costs) != n_patches:
+            raise ValueError(f"costs has {len(costs)} numbers, but there are {n_patches} patches: give one for each.")
+        corners = list(product(range(0, height - size + 1, stride), range(0, width - size + 1, stride)))
+        of_feature = torch.arange(channels * height * width)
+        feature_type: FeatureType = "share" if threshold is None else "yes_no"
+        types = (feature_type,) * len(of_feature)
+        self._units: PixelUnits = PixelUnits(of_feature, self._pixels_of_patches(corners), types, self.patches)
         self.queries = tuple(
             Query(
                 f"patch {row},{column}",
@@ -121,15 +124,11 @@ class PatchQueries(QuerySet):
             )
             for query, (row, column) in enumerate(corners)
         )
-        of_feature = torch.arange(channels * height * width)
-        feature_type: FeatureType = "share" if threshold is None else "yes_no"
-        types = (feature_type,) * len(of_feature)
-        self._units: PixelUnits = PixelUnits(of_feature, self._pixels_of_patches(), types, self.patches)
 
-    def _pixels_of_patches(self) -> Tensor:
+    def _pixels_of_patches(self, upper_left: list[tuple[int, int]]) -> Tensor:
         """Where the pixels of every patch lie in a flattened image: (Q, channels * size * size)."""
         (channels, height, width), side = self.image_shape, torch.arange(self.patches.size)
-        corners = torch.tensor([self.patches.corner(query) for query in range(len(self.queries))])
+        corners = torch.tensor(upper_left)
         rows, columns = corners[:, :1] + side, corners[:, 1:] + side  # (Q, size) each
         pixels = (rows[:, :, None] * width + columns[:, None, :]).flatten(1)
         return (torch.arange(channels)[:, None] * height * width + pixels[:, None]).flatten(1)
