@@ -117,6 +117,7 @@ def test_separators_at_the_ends_of_lines_do_not_move_values(tmp_path: Path, text
         ("a,b\n1,2,9\n3,4\n", "3 values in line 2"),
         ("a\tb\n1\t2\n3\t4\t5\n", "hold the separator 'tab'"),
         ("x,a,b, a\n1,2,3,4\n", r"more than one column 'a' \(columns 2 and 4\): give each a name of its own"),
+        (f"{'x' * 70_000}\t{'x' * 70_000}\n1\t2\n", r"more than one column 'x{100}' \(columns 1 and 2\)"),
         ("1,1,0\n1,0,1\n", "If the first line is data, put a line with names above it"),
         ('a,b\n1,2\n3,"4\n5,6\n', "a quotation mark opened in the row of line 3 that is never closed"),
     ],

@@ -81,7 +81,7 @@ class _ParquetFile:
             yield from file.iter_batches(chunk_rows, row_groups=[group], columns=columns)
 
     def bounds(self, piece: Piece, name: str) -> tuple[float, float] | None:
-        # pyarrow ends the whole process over damaged statistics, unless it meets them while reading: that raises errors.
+        # pyarrow ends the whole process over damaged statistics, unless it meets them while reading: then it raises.
         with explained_errors(self.path):
             next(self._read(piece.group, [name], 1, pre_buffer=False), None)
         position = self._positions[name]

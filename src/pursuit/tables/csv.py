@@ -390,7 +390,7 @@ def _find_layout(text: TextFile) -> _Layout:
     else:
         layouts = [_Layout(separator, [], 0) for separator in SEPARATORS]
     sampled = [(layout, _sampled_rows(sample, layout)) for layout in layouts]
-    if any(len(rows[0][1]) > 1 and len({len(row) for _, row in rows}) == 1 for _, rows in sampled):
+    if any(rows and len(rows[0][1]) > 1 and len({len(row) for _, row in rows}) == 1 for _, rows in sampled):
         sampled = [max(sampled, key=lambda pair: _evenness([row for _, row in pair[1]]))]  # also of titles, if any
     layout, rows = max((_below_titles(*pair) for pair in sampled), key=lambda pair: _evenness(pair[1]))
     header = [name.strip() for name in rows[0]] if rows else []
@@ -398,7 +398,7 @@ def _find_layout(text: TextFile) -> _Layout:
         if name and n > 1:
             numbers = [str(number) for number, other in enumerate(header, start=1) if other == name]
             raise ValueError(
-                f"{text.path} has more than one column '{name}' (columns {' and '.join(numbers)}): give each a name of "
+                f"{text.path} has more than one column '{name:.100}' (columns {' and '.join(numbers)}): give each a name of "
                 "its own in the header line. If the first line is data, put a line with names above it."
             )
     return replace(layout, header=header)
