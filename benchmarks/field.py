@@ -42,7 +42,7 @@ from benchmarks.common import Stopwatch, ask_everything, data_folder
 from benchmarks.report import NOTHING, Record, cell, dig, grid, grouped, origins, spread, table
 from benchmarks.study import Study
 from pursuit.methods import METHODS
-from pursuit.research.tasks.formats import read_idx
+from pursuit.research.tasks.files import read_idx
 
 PIXELS = {
     "mnist": [153, 154, 210, 211, 243, 269, 271, 295, 327, 348, 350, 375, 405, 409, 427, 430, 461, 514, 543, 655],

@@ -15,7 +15,7 @@ from fuzz.judging import Wrong
 from fuzz.mutations import json_text, mutated_bytes, mutated_value
 from fuzz.workers import Files, Target
 from pursuit.queries import PatchQueries
-from pursuit.research.tasks.formats import (
+from pursuit.research.tasks.files import (
     read_cifar,
     read_idx,
     read_json,

@@ -26,16 +26,17 @@ if TYPE_CHECKING:  # the same once more, for those who check types
         evaluate as evaluate,
     )
     from pursuit.inference.chain import Chain as Chain, Chains as Chains
-    from pursuit.inference.guarantees import ConformalSet as ConformalSet, RiskControlled as RiskControlled
     from pursuit.inference.history import History as History
     from pursuit.inference.pursuer import Pursuer as Pursuer
     from pursuit.inference.stopping import (
         AnyOf as AnyOf,
         Budget as Budget,
         Confidence as Confidence,
+        ConformalSet as ConformalSet,
         CostBudget as CostBudget,
         IntervalWidth as IntervalWidth,
         NothingWorthAsking as NothingWorthAsking,
+        RiskControlled as RiskControlled,
         Stability as Stability,
         Standing as Standing,
         StoppingRule as StoppingRule,
@@ -77,8 +78,7 @@ if TYPE_CHECKING:  # the same once more, for those who check types
         Stage as Stage,
         TrainingRun as TrainingRun,
     )
-    from pursuit.training.rows import Rows as Rows
-    from pursuit.training.rows import Unreliable as Unreliable
+    from pursuit.training.rows import Rows as Rows, Unreliable as Unreliable
     from pursuit.vip import VIP as VIP, InformationVIP as InformationVIP
     from pursuit.web.exporting import Exported as Exported, export as export
 
@@ -87,11 +87,10 @@ _PUBLIC = {
     "estimators.tuned": "Tuned",
     "evaluation": "Evaluation RegressionEvaluation evaluate",
     "inference.chain": "Chain Chains",
-    "inference.guarantees": "ConformalSet RiskControlled",
     "inference.history": "History",
     "inference.pursuer": "Pursuer",
-    "inference.stopping": "AnyOf Budget Confidence CostBudget IntervalWidth NothingWorthAsking Stability Standing "
-    "StoppingRule",
+    "inference.stopping": "AnyOf Budget Confidence ConformalSet CostBudget IntervalWidth NothingWorthAsking "
+    "RiskControlled Stability Standing StoppingRule",
     "inference.target_bins": "TargetBins",
     "information": "AnswerSettings",
     "networks": "DLA MLP Conv DenseNet NetworkSettings PaperConv Residual SetNetwork",
@@ -100,8 +99,7 @@ _PUBLIC = {
     "registry": "register",
     "sessions.session": "Session",
     "training": "CarriedHistories ModelSpec RandomHistories RolledOutHistories Stage TrainingRun",
-    "training.rows": "Rows",
-    
+    "training.rows": "Rows Unreliable",
     "vip": "VIP InformationVIP",
     "web.exporting": "Exported export",
 }

@@ -30,10 +30,10 @@ from pursuit.information import AnswerModel
 from pursuit.networks import MLP, TrunkAndHeads
 from pursuit.queries import QuerySet
 from pursuit.registry import register
-from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.learner import ModelSpec, QuerierClassifier
 from pursuit.training.lookahead import Lookahead
 from pursuit.training.rows import Rows
+from pursuit.training.samplers import Batch, TrainingOutcome
 
 MOST_LABELS = 64
 """Most labels of a row that training estimates information on; prediction uses all of them."""

@@ -10,7 +10,7 @@ import pytest
 from program import json_of, run
 from pursuit import registry
 from pursuit.cli import experiments
-from pursuit.research.experiments import demo as experiment
+from pursuit.research.experiments import reproduce as experiment
 from pursuit.research.tasks import TASKS
 
 

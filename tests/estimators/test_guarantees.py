@@ -10,7 +10,7 @@ import torch
 
 from pursuit import MLP, Confidence, ConformalSet, RiskControlled, Stage, VIPClassifier, VIPRegressor, load
 from pursuit.estimators.guarantees import LONGEST, hold_out, n_to_hold_out, rows_needed
-from pursuit.inference.guarantees import NotGuaranteed, guarantees_of
+from pursuit.inference.stopping import NotGuaranteed, guarantees_of
 from pursuit.methods.naive_bayes import NaiveBayesIPClassifier
 from small_table import PATIENTS, QUICKEST, SYMPTOMS, patients
 

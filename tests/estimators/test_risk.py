@@ -22,7 +22,7 @@ from pursuit.estimators.guarantees import (
     least_rows,
     p_value,
 )
-from pursuit.inference.guarantees import NEVER
+from pursuit.inference.stopping import NEVER
 
 N_WORLDS = 100
 SLOW = pytest.mark.slow

@@ -8,9 +8,16 @@ import torch
 from pursuit import AnyOf, Budget, Confidence, ConformalSet, RiskControlled, Session, Standing
 from pursuit.exact import IndependentIP
 from pursuit.inference.chain import explain
-from pursuit.inference.guarantees import NEVER, NotGuaranteed, guarantees_of, unkept, without_guarantees
 from pursuit.inference.predictions import predict_rows
-from pursuit.inference.stopping import StoppingRule, parse_stop
+from pursuit.inference.stopping import (
+    NEVER,
+    NotGuaranteed,
+    StoppingRule,
+    guarantees_of,
+    parse_stop,
+    unkept,
+    without_guarantees,
+)
 from pursuit.queries import ColumnQueries, yes_no
 from pursuit.registry import from_config, to_config
 

@@ -28,7 +28,7 @@ from pursuit import (
     VIPClassifier,
     VIPRegressor,
 )
-from pursuit.inference.guarantees import unkept
+from pursuit.inference.stopping import unkept
 from pursuit.queries import Choice, Date, Number, QuerySet
 from pursuit.queries.column import NOT_GIVEN_TEXT
 from pursuit.queries.order import Group, Order

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from pursuit.research.tasks import load_task
-from pursuit.research.tasks.formats import _read, read_idx, read_json, read_jsonl
+from pursuit.research.tasks.files import _read, read_idx, read_json, read_jsonl
 from pursuit.tables import csv as text_files
 from pursuit.tables.csv import find_text, open_bytes
 

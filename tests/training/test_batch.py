@@ -6,8 +6,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from pursuit.inference.history import History
-from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.rows import Rows
+from pursuit.training.samplers import Batch, TrainingOutcome
 
 
 def test_a_batch_holds_the_history_and_the_labels_of_its_rows(make_columns: Any, make_rows: Any) -> None:

@@ -15,8 +15,8 @@ from pursuit.inference.incremental import history_state
 from pursuit.inference.pursuer import choose
 from pursuit.networks import MLP, SetNetwork
 from pursuit.queries import ColumnQueries
-from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.learner import LEAST_SPREAD, ClassifierModel, Learner, QuerierClassifier
+from pursuit.training.samplers import Batch, TrainingOutcome
 from pursuit.vip import VIP
 
 COLUMNS = ["yes_no", "choice", "number", "yes_no"]

@@ -310,7 +310,7 @@ def demo(
 ) -> None:
     """Train on two embedded tasks, compare with random order, and draw figures. No data are needed."""
     from pursuit.cli.measurements import print_demo
-    from pursuit.research.experiments.demo import run_demo
+    from pursuit.research.experiments.reproduce import run_demo
 
     results = []
     with stoppable():

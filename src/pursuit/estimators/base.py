@@ -31,11 +31,10 @@ from pursuit.estimators.validation import (
 )
 from pursuit.files import claimed, is_first
 from pursuit.inference.chain import Chains, explain
-from pursuit.inference.guarantees import guarantees_of
 from pursuit.inference.predictions import Predictions, chain_table, predict_rows
 from pursuit.inference.pursuer import Labels
 from pursuit.inference.rollout import pursue_in_batches
-from pursuit.inference.stopping import Standing, StoppingRule, stopping_rule
+from pursuit.inference.stopping import Standing, StoppingRule, guarantees_of, stopping_rule
 from pursuit.inference.target_bins import TargetBins
 from pursuit.queries import Answers, ColumnQueries, ColumnType, QuerySet
 from pursuit.sessions.log import FurtherTarget

@@ -27,9 +27,8 @@ from pursuit.estimators.guarantees import (
 )
 from pursuit.estimators.validation import check_class_weight, group_numbers, plain_labels, weights_of_classes
 from pursuit.evaluation import Evaluation, evaluate
-from pursuit.inference.guarantees import ConformalSet, guarantees_of, unkept
 from pursuit.inference.pursuer import label_codes
-from pursuit.inference.stopping import StoppingRule, stopping_rule
+from pursuit.inference.stopping import ConformalSet, StoppingRule, guarantees_of, stopping_rule, unkept
 from pursuit.training.rows import ClassWeightedRows, Rows, StreamedRows
 
 

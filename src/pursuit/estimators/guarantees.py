@@ -1,4 +1,11 @@
-"""Making guarantees: which rows are held out for them, and what makes them hold for a model on these rows."""
+"""Making guarantees: which rows are held out for them, and what makes them hold for a model on these rows.
+
+Learn then test: a threshold is safe if the share of wrong labels among the rows that it decides is at most alpha. Given
+how many of n independent rows it decides, the number of wrong ones is binomial, so the exact binomial tail is a p-value
+of "not safe". Thresholds are tested in an order that is fixed before the rows are looked at, from the safest to the
+boldest, each only as long as those before it were shown to be safe: then no unsafe one is taken, except with
+probability delta, however many are tested.
+"""
 
 import math
 import warnings
@@ -12,18 +19,19 @@ from scipy.sparse import issparse
 from scipy.special import bdtr
 
 from pursuit.estimators.plan import Reason
-from pursuit.inference.guarantees import (
+from pursuit.inference.pursuer import Pursuer, label_list
+from pursuit.inference.rollout import pursue_in_batches
+from pursuit.inference.stopping import (
     NEVER,
+    Budget,
     ConformalSet,
     Guarantee,
     RiskControlled,
+    StoppingRule,
     guarantees_of,
     joined,
     without_guarantees,
 )
-from pursuit.inference.pursuer import Pursuer, label_list
-from pursuit.inference.rollout import pursue_in_batches
-from pursuit.inference.stopping import Budget, StoppingRule
 from pursuit.queries.reading import as_pandas
 from pursuit.training.rows import Rows
 

@@ -27,9 +27,8 @@ from pursuit.estimators.teachers import Teachers, can_teach, taught
 from pursuit.estimators.tuned import OF_NETWORK, OF_TRAINING, Tuned
 from pursuit.evaluation.rollouts import placed
 from pursuit.files import DamagedFile, is_first, make_folder, read_json, remove_torn, write_whole
-from pursuit.inference.guarantees import guarantees_of, without_guarantees
 from pursuit.inference.pursuer import label_text
-from pursuit.inference.stopping import StoppingRule, stopping_rule
+from pursuit.inference.stopping import StoppingRule, guarantees_of, stopping_rule, without_guarantees
 from pursuit.networks import NetworkSettings
 from pursuit.networks.dense import one_thread
 from pursuit.queries import QuerySet

@@ -14,8 +14,14 @@ from torch import Tensor
 from pursuit.estimators.base import PursuitEstimator
 from pursuit.estimators.selection import suitable_bits, within_sight
 from pursuit.evaluation.regression import RegressionEvaluation, evaluate_regression
-from pursuit.inference.guarantees import guarantees_of
-from pursuit.inference.stopping import IntervalWidth, NothingWorthAsking, Stability, StoppingRule, stopping_rule
+from pursuit.inference.stopping import (
+    IntervalWidth,
+    NothingWorthAsking,
+    Stability,
+    StoppingRule,
+    guarantees_of,
+    stopping_rule,
+)
 from pursuit.inference.target_bins import COVERAGE, TargetBins, check_coverage
 from pursuit.training import Learner
 from pursuit.training.rows import Rows, StreamedRows

@@ -12,10 +12,9 @@ from pursuit.estimators import TaughtClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
 from pursuit.registry import register
-from pursuit.training.batch import Batch
 from pursuit.training.learner import ClassifierModel, ModelSpec
 from pursuit.training.rows import RowSource, RowStream
-from pursuit.training.samplers import Sampler
+from pursuit.training.samplers import Batch, Sampler
 from pursuit.training.schedule import Stage
 
 

@@ -23,9 +23,9 @@ from pursuit.inference.pursuer import choose, per_cost
 from pursuit.inference.stopping import BIT, entropy
 from pursuit.methods.shared.pretrained import PretrainedModel, check_pretraining, pretrained_plan
 from pursuit.registry import register
-from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.learner import ModelSpec
 from pursuit.training.rows import RowSource
+from pursuit.training.samplers import Batch, TrainingOutcome
 from pursuit.training.schedule import Stage
 
 

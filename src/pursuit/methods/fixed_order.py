@@ -18,10 +18,9 @@ from pursuit.estimators import TaughtClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
 from pursuit.registry import register
-from pursuit.training.batch import Batch
 from pursuit.training.learner import ClassifierModel, ModelSpec
 from pursuit.training.rows import Rows, RowSource, RowStream, rows_in_memory
-from pursuit.training.samplers import RandomHistories, Sampler
+from pursuit.training.samplers import Batch, RandomHistories, Sampler
 from pursuit.training.schedule import Stage
 
 RANDOM, PREFIXES = "random", "prefixes"

@@ -19,9 +19,9 @@ from pursuit.estimators import MethodClassifier, TaughtClassifier, method
 from pursuit.inference.pursuer import ASKED, choose
 from pursuit.methods.shared.pretrained import PretrainedModel, check_pretraining, pretrained_plan
 from pursuit.registry import register
-from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.learner import ModelSpec
 from pursuit.training.rows import RowSource
+from pursuit.training.samplers import Batch, TrainingOutcome
 from pursuit.training.schedule import Stage
 
 LEAST_NOISE = 1e-20

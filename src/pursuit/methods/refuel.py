@@ -34,9 +34,9 @@ from pursuit.methods.shared.policies import (
 from pursuit.networks import TrunkAndHeads
 from pursuit.queries import NO_AND_YES, QuerySet
 from pursuit.registry import register
-from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.learner import ModelSpec
 from pursuit.training.rows import RowSource
+from pursuit.training.samplers import Batch, TrainingOutcome
 from pursuit.training.schedule import Stage
 
 WORDS_FOR_YES = frozenset(yes for _, yes in NO_AND_YES)

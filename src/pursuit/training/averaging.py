@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import update_bn
 
-from pursuit.training.batch import Batch
 from pursuit.training.flat_adamw import side_by_side
+from pursuit.training.samplers import Batch
 
 REFRESH_STEPS = 100
 """Batches shown to averaged weights to measure their BatchNorm statistics."""

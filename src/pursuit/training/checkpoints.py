@@ -1,4 +1,4 @@
-"""Checkpoints: tensors and JSON values in one file with a checksum.
+"""Checkpoints: what the rest of training depends on, as tensors and JSON values in one file with a checksum.
 
 A checkpoint is one file: a safetensors body, whose metadata hold the JSON part, followed by the body's sha256. It is
 written beside its place and moved there, and a file whose checksum does not fit is never read as good.

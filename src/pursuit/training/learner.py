@@ -20,7 +20,7 @@ from pursuit.networks import NetworkSettings, default_network
 from pursuit.networks.settings import reads_next_apart
 from pursuit.queries import QuerySet
 from pursuit.registry import from_config, to_config
-from pursuit.training.batch import Batch, TrainingOutcome
+from pursuit.training.samplers import Batch, TrainingOutcome
 from pursuit.training.schedule import Stage
 
 LEAST_SPREAD = 0.3

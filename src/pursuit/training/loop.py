@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from pursuit.training.averaging import REFRESH_STEPS, WeightAverage, refresh_batch_norm
-from pursuit.training.batch import Batch
 from pursuit.training.devices import OneProcess
 from pursuit.training.flat_adamw import FlatAdamW
 from pursuit.training.held_out import EarlyStopping, HeldOut, Kept
 from pursuit.training.learner import Learner
 from pursuit.training.rows import AugmentedRows, RowSource, RowStream, UnreliableRows
+from pursuit.training.samplers import Batch
 from pursuit.training.schedule import AdamW, Stage
 from pursuit.training.step import TrainingStep
 

@@ -2,7 +2,8 @@
 
 A source says how many rows make an epoch and opens a stream; a stream gives the next rows, forever. All randomness of
 a stream comes from the generator it is given, and its state can be saved. What a stream does on the host is separate
-from what it does on the device, so that a GPU can record the device's part once and replay it step after step.
+from what it does on the device, so that a GPU can record the device's part once and replay it step after step. Streams
+around a stream weigh classes, shift and mirror images, and have people who do not know or err.
 """
 
 import hashlib

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from pursuit.training.averaging import WeightAverage
-from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.learner import Learner
-from pursuit.training.samplers import Sampler
+from pursuit.training.samplers import Batch, Sampler, TrainingOutcome
 from pursuit.training.schedule import Stage
 
 if TYPE_CHECKING:

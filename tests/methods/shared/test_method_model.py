@@ -12,8 +12,8 @@ from pursuit.methods.gdfs import GDFS, GDFSSettings
 from pursuit.methods.ram import RAM, RAMSettings
 from pursuit.methods.refuel import REFUEL, REFUELSettings
 from pursuit.networks import MLP
-from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.learner import QuerierClassifier
+from pursuit.training.samplers import Batch, TrainingOutcome
 
 KINDS = ["yes_no", "choice", "number"]
 MODELS: list[tuple[type[QuerierClassifier], Any]] = [

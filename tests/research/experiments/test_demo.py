@@ -8,7 +8,7 @@ import pytest
 from experiments.conftest import Watcher
 from pursuit import load
 from pursuit.research.experiments import demo as module
-from pursuit.research.experiments.demo import run_demo
+from pursuit.research.experiments.reproduce import run_demo
 from pursuit.research.experiments.results import Result
 
 pytestmark = pytest.mark.usefixtures("small_tasks")

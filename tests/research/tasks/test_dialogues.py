@@ -13,8 +13,7 @@ import torch
 from pursuit.queries import Choice
 from pursuit.research.tasks import Task, dialogues
 from pursuit.research.tasks.dialogues import CANNOT_SAY
-from pursuit.research.tasks.files import MissingData, locate
-from pursuit.research.tasks.formats import read_json
+from pursuit.research.tasks.files import MissingData, locate, read_json
 
 pytestmark = pytest.mark.xdist_group("real data")  # they share what is loaded or trained
 

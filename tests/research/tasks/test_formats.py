@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from pursuit.research.tasks.formats import (
+from pursuit.research.tasks.files import (
     read_cifar,
     read_idx,
     read_json,

@@ -14,8 +14,7 @@ import torch
 
 from pursuit.research.tasks import TASKS, Task, dialogues, files, symcat
 from pursuit.research.tasks.dialogues import CANNOT_SAY, in_english
-from pursuit.research.tasks.files import MissingData, get, locate
-from pursuit.research.tasks.formats import read_json, read_npz, read_plain_pickle
+from pursuit.research.tasks.files import MissingData, get, locate, read_json, read_npz, read_plain_pickle
 
 pytestmark = pytest.mark.xdist_group("real data")  # they share what is loaded or trained
 

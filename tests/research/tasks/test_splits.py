@@ -18,8 +18,7 @@ from pursuit.research.experiments import reproduce as reproducing
 from pursuit.research.experiments.reproduce import Reproduction, reproduce, vip_of
 from pursuit.research.experiments.run import VALIDATION_SEED, load_split
 from pursuit.research.tasks import TASKS, Task, TaskInfo, dialogues, symcat
-from pursuit.research.tasks.files import locate
-from pursuit.research.tasks.formats import read_json
+from pursuit.research.tasks.files import locate, read_json
 from pursuit.research.tasks.recipe import Recipe
 from pursuit.training import Stage, TrainingRun
 from pursuit.training.rows import GeneratedRows

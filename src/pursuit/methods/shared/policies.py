@@ -19,10 +19,9 @@ from pursuit.inference.history import History
 from pursuit.inference.incremental import history_state
 from pursuit.inference.pursuer import ASKED, Pursuer, choose
 from pursuit.registry import register
-from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.learner import QuerierClassifier
 from pursuit.training.rows import Rows, RowStream
-from pursuit.training.samplers import Sampler, random_histories
+from pursuit.training.samplers import Batch, Sampler, TrainingOutcome, random_histories
 from pursuit.training.schedule import Adam, Stage
 
 

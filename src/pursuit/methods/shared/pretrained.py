@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pursuit.training.batch import Batch, TrainingOutcome
 from pursuit.training.learner import ClassifierModel, QuerierClassifier
-from pursuit.training.samplers import CarriedHistories, RandomHistories
+from pursuit.training.samplers import Batch, CarriedHistories, RandomHistories, TrainingOutcome
 from pursuit.training.schedule import Stage
 
 PRETRAINING, JOINT = "pretraining", "joint"

@@ -9,8 +9,7 @@ from pursuit.evaluation.protocols import Protocol
 from pursuit.networks import DLA, DenseNet, NetworkSettings, Residual
 from pursuit.queries import PatchQueries
 from pursuit.registry import register
-from pursuit.research.tasks.files import DataFile, find
-from pursuit.research.tasks.formats import read_cifar
+from pursuit.research.tasks.files import DataFile, find, read_cifar
 from pursuit.research.tasks.recipe import NEEDS_GPU, Published, Recipe, paper_recipe
 from pursuit.research.tasks.task import Task, TaskInfo
 from pursuit.training.rows import Shifts

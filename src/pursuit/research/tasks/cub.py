@@ -37,8 +37,7 @@ from pursuit.research.concepts import (
 )
 from pursuit.research.concepts import load as load_network
 from pursuit.research.concepts import save as save_network
-from pursuit.research.tasks.files import DataFile, MissingData, find
-from pursuit.research.tasks.formats import content_of, read_npz
+from pursuit.research.tasks.files import DataFile, MissingData, content_of, find, read_npz
 from pursuit.research.tasks.recipe import NEEDS_GPU, Published, Recipe, paper_recipe
 from pursuit.research.tasks.task import Task, TaskInfo
 from pursuit.training.devices import find_device

@@ -16,8 +16,7 @@ from pursuit.information import AnswerSettings
 from pursuit.networks import MLP
 from pursuit.queries import Choice, ColumnQueries
 from pursuit.registry import register
-from pursuit.research.tasks.files import DataFile, find
-from pursuit.research.tasks.formats import content_of, read_json, read_plain_pickle
+from pursuit.research.tasks.files import DataFile, content_of, find, read_json, read_plain_pickle
 from pursuit.research.tasks.recipe import PAPER_MEDICAL, Published, Recipe
 from pursuit.research.tasks.task import Task, TaskInfo
 from pursuit.training.samplers import CarriedHistories

@@ -18,8 +18,7 @@ from pursuit.evaluation.protocols import Protocol
 from pursuit.networks import MLP
 from pursuit.queries import WordQueries
 from pursuit.registry import register
-from pursuit.research.tasks.files import DataFile, find
-from pursuit.research.tasks.formats import read_jsonl
+from pursuit.research.tasks.files import DataFile, find, read_jsonl
 from pursuit.research.tasks.recipe import NEEDS_GPU, Published, Recipe, paper_recipe
 from pursuit.research.tasks.task import Task, TaskInfo
 from pursuit.training.samplers import CarriedHistories, RandomHistories, RolledOutHistories

@@ -13,8 +13,7 @@ from pursuit.evaluation.protocols import Protocol
 from pursuit.networks import MLP, Conv, PaperConv
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
 from pursuit.registry import register
-from pursuit.research.tasks.files import DataFile, find
-from pursuit.research.tasks.formats import read_idx
+from pursuit.research.tasks.files import DataFile, find, read_idx
 from pursuit.research.tasks.recipe import NEEDS_GPU, Published, Recipe, paper_recipe
 from pursuit.research.tasks.task import Task, TaskInfo
 from pursuit.training.rows import Shifts

@@ -20,8 +20,7 @@ from pursuit.inference.pursuer import Labels
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, yes_no
 from pursuit.registry import register
-from pursuit.research.tasks.files import DataFile, find
-from pursuit.research.tasks.formats import content_of, read_json, read_lines, read_npz
+from pursuit.research.tasks.files import DataFile, content_of, find, read_json, read_lines, read_npz
 from pursuit.research.tasks.recipe import PAPER_MEDICAL, Published, Recipe
 from pursuit.research.tasks.task import Task, TaskInfo
 from pursuit.training.rows import GeneratedRows, Rows

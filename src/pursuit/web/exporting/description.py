@@ -11,10 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pursuit.inference.guarantees import NotGuaranteed, guarantees_of
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import label_list
-from pursuit.inference.stopping import StoppingRule
+from pursuit.inference.stopping import NotGuaranteed, StoppingRule, guarantees_of
 from pursuit.inference.target_bins import target_of
 from pursuit.inference.unusual import NEVER
 from pursuit.information import AnswerModel
