@@ -7,7 +7,7 @@ import pytest
 
 from experiments.conftest import Watcher
 from pursuit import load
-from pursuit.research.experiments import reproduce as demo as module
+from pursuit.research.experiments import reproduce as module
 from pursuit.research.experiments.reproduce import run_demo
 from pursuit.research.experiments.results import Result
 
