@@ -46,11 +46,8 @@ from pursuit.training.progress import with_bar
 from pursuit.training.rows import Rows, RowSource, StreamedRows
 
 HOOKS = frozenset(
-    {
-        *("Settings", "chosen_teachers", "counts_answers", "finish", "label_kernel", "labels_attribute", "learn"),
-        *("make_learner", "make_model", "plan", "planned_settings", "registry_kind", "suitable_stop", "tunable"),
-        "uses_weights",
-    }
+    "Model Settings chosen_teachers counts_answers finish label_kernel labels_attribute learn make_learner make_model plan "
+    "planned_settings registry_kind suitable_stop tunable uses_weights".split()
 )
 """What authors of methods define (docs/extending.md), and users need not see."""
 

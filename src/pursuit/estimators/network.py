@@ -344,6 +344,8 @@ class LearnerEstimator(PursuitEstimator):
 class NetworkEstimator(LearnerEstimator):
     """An estimator whose learner is a `ClassifierModel`, with a querier or without: it reads histories by networks."""
 
+    Model: ClassVar[type[ClassifierModel]] = ClassifierModel
+    """What is trained. One that takes more than its specification is built by `make_model`."""
     planned_settings = ("network", "standardise", *LearnerEstimator.planned_settings)
     tunable = OF_NETWORK
 
@@ -357,9 +359,10 @@ class NetworkEstimator(LearnerEstimator):
         own = {"network": self.network, "standardise": self.standardise}
         return super()._given() | {name: given(name, value) for name, value in own.items() if value is not None}
 
-    @abstractmethod
     def make_model(self, spec: ModelSpec, rows: RowSource) -> ClassifierModel:
-        """A fresh model of this specification for these rows."""
+        """A fresh model of this specification for these rows: a `Model`, with the settings of its method."""
+        settings, shared = getattr(self, "chosen_settings", None), getattr(self, "shared", False)
+        return self.Model.build(replace(spec, settings=settings, shared=shared))
 
     def make_learner(self, query_set: QuerySet, rows: RowSource, prior: Tensor) -> ClassifierModel:
         standardise = self.plan_.standardise if self.standardise is None else self.standardise

@@ -1,7 +1,7 @@
 """Methods: one file each, with a pursuer, at most one frozen settings class, and one estimator.
 
 The smallest is `all_answers.py`. A method that is trained writes a learner with `forward` (V-IP's is `pursuit.vip.VIP`)
-and an estimator with `make_model` and the decorator `@method`; one that is not writes `learn`, as `decision_tree.py`
+and an estimator with its `Model` and the decorator `@method`; one that is not writes `learn`, as `decision_tree.py`
 does. A file dropped into this package is a method by being here, and one of your own may live in any file of yours
 (docs/extending.md). What several methods share is in `shared`.
 """

@@ -12,8 +12,8 @@ from pursuit.estimators import TaughtClassifier, method
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
 from pursuit.registry import register
-from pursuit.training.learner import ClassifierModel, ModelSpec
-from pursuit.training.rows import RowSource, RowStream
+from pursuit.training.learner import ClassifierModel
+from pursuit.training.rows import RowStream
 from pursuit.training.samplers import Batch, Sampler
 from pursuit.training.schedule import Stage
 
@@ -56,9 +56,7 @@ class AllAnswersClassifier(TaughtClassifier):
     the prior."""
 
     uses_weights = True
-
-    def make_model(self, spec: ModelSpec, rows: RowSource) -> AllAnswers:
-        return AllAnswers.build(spec)
+    Model = AllAnswers
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         return [replace(stage, histories=FullHistories()) for stage in stages]

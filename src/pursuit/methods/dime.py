@@ -12,7 +12,7 @@ estimates of the information in bits per unit of cost.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -23,8 +23,6 @@ from pursuit.inference.pursuer import choose, per_cost
 from pursuit.inference.stopping import BIT, entropy
 from pursuit.methods.shared.pretrained import PretrainedModel, check_pretraining, pretrained_plan
 from pursuit.registry import register
-from pursuit.training.learner import ModelSpec
-from pursuit.training.rows import RowSource
 from pursuit.training.samplers import Batch, TrainingOutcome
 from pursuit.training.schedule import Stage
 
@@ -115,15 +113,13 @@ class DIMEClassifier(MethodClassifier, TaughtClassifier):
     """DIME: a value network that estimates the information of each query, and a classifier."""
 
     uses_weights = True
+    Model = DIME
 
     Settings = DIMESettings
     settings: DIMESettings | None = None
     """The penalty that ends chains, and how it is trained. What queries cost, the query set says."""
     shared: bool = False
     """Whether querier and classifier share a trunk."""
-
-    def make_model(self, spec: ModelSpec, rows: RowSource) -> DIME:
-        return DIME.build(replace(spec, settings=self.chosen_settings, shared=self.shared))
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         settings: DIMESettings = self.chosen_settings

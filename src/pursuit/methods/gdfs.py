@@ -10,7 +10,7 @@ that soft gives it. The history goes on with the whole answer to the query with 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -19,8 +19,6 @@ from pursuit.estimators import MethodClassifier, TaughtClassifier, method
 from pursuit.inference.pursuer import ASKED, choose
 from pursuit.methods.shared.pretrained import PretrainedModel, check_pretraining, pretrained_plan
 from pursuit.registry import register
-from pursuit.training.learner import ModelSpec
-from pursuit.training.rows import RowSource
 from pursuit.training.samplers import Batch, TrainingOutcome
 from pursuit.training.schedule import Stage
 
@@ -75,15 +73,13 @@ class GDFSClassifier(MethodClassifier, TaughtClassifier):
     """Greedy dynamic feature selection: the networks of V-IP, whose querier learns by Concrete samples."""
 
     uses_weights = True
+    Model = GDFS
 
     Settings = GDFSSettings
     settings: GDFSSettings | None = None
     """The temperature, and how long the classifier learns alone."""
     shared: bool = False
     """Whether querier and classifier share a trunk."""
-
-    def make_model(self, spec: ModelSpec, rows: RowSource) -> GDFS:
-        return GDFS.build(replace(spec, settings=self.chosen_settings, shared=self.shared))
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         settings: GDFSSettings = self.chosen_settings

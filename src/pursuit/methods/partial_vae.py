@@ -16,7 +16,7 @@ The second is the reward of EDDI (Ma et al., ICML 2019), whose model it is; with
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
 import torch
@@ -34,7 +34,6 @@ from pursuit.networks.first_layer import split_first_layer
 from pursuit.registry import register
 from pursuit.training import Batch, ClassifierModel, Stage, TrainingOutcome
 from pursuit.training.learner import ModelSpec
-from pursuit.training.rows import RowSource
 
 MAP_SIZE = 16
 """The largest feature map of a network is taken to be this many times its input."""
@@ -363,12 +362,10 @@ class PartialVAEClassifier(MethodClassifier, NetworkClassifier):
     """
 
     uses_weights = True
+    Model = PartialVAE
 
     Settings = PartialVAESettings
     settings: PartialVAESettings | None = None
-
-    def make_model(self, spec: ModelSpec, rows: RowSource) -> PartialVAE:
-        return PartialVAE.build(replace(spec, settings=self.chosen_settings))
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         return of_random_queries(stages)

@@ -11,7 +11,7 @@ the query takes noise from its advantage without changing the best policy.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -28,8 +28,6 @@ from pursuit.methods.shared.policies import (
     policy_plan,
 )
 from pursuit.registry import register
-from pursuit.training.learner import ModelSpec
-from pursuit.training.rows import RowSource
 from pursuit.training.schedule import Stage
 
 QUICK_LR = 2e-3
@@ -106,15 +104,13 @@ class RAMClassifier(MethodClassifier, NetworkClassifier):
     """RAM, or with `settings=RAMSettings(reward="sum")` RAM+: a policy and a classifier network, trained by PPO."""
 
     uses_weights = True
+    Model = RAM
 
     Settings = RAMSettings
     settings: RAMSettings | None = None
     """The reward, and how the policy learns. By default as published, which takes long: see `RAMSettings.quick`."""
     shared: bool = False
     """Whether querier and classifier share a trunk."""
-
-    def make_model(self, spec: ModelSpec, rows: RowSource) -> RAM:
-        return RAM.build(replace(spec, settings=self.chosen_settings, shared=self.shared))
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         settings: RAMSettings = self.chosen_settings

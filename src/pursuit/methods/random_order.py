@@ -14,7 +14,7 @@ from pursuit.inference.incremental import HistoryState, history_state
 from pursuit.inference.pursuer import Labels, Pursuer
 from pursuit.queries import QuerySet
 from pursuit.registry import register
-from pursuit.training.learner import ClassifierModel, ModelSpec
+from pursuit.training.learner import ClassifierModel
 from pursuit.training.rows import RowSource
 from pursuit.training.samplers import RandomHistories
 from pursuit.training.schedule import Stage
@@ -92,9 +92,6 @@ class RandomOrderClassifier(TaughtClassifier):
     """A classifier network trained on random histories, which asks in a random order."""
 
     uses_weights = True
-
-    def make_model(self, spec: ModelSpec, rows: RowSource) -> ClassifierModel:
-        return ClassifierModel.build(spec)
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         return [replace(stage, histories=RandomHistories(self.max_queries)) for stage in stages]

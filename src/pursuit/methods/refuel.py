@@ -35,7 +35,6 @@ from pursuit.networks import TrunkAndHeads
 from pursuit.queries import NO_AND_YES, QuerySet
 from pursuit.registry import register
 from pursuit.training.learner import ModelSpec
-from pursuit.training.rows import RowSource
 from pursuit.training.samplers import Batch, TrainingOutcome
 from pursuit.training.schedule import Stage
 
@@ -160,13 +159,11 @@ class REFUELClassifier(MethodClassifier, NetworkClassifier):
     """REFUEL: a policy rewarded for what it finds, a classifier and a head that rebuilds answers, on one trunk."""
 
     uses_weights = True
+    Model = REFUEL
 
     Settings = REFUELSettings
     settings: REFUELSettings | None = None
     """The value of a yes, and the settings of the policy."""
-
-    def make_model(self, spec: ModelSpec, rows: RowSource) -> REFUEL:
-        return REFUEL.build(replace(spec, settings=self.chosen_settings))
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         settings: REFUELSettings = self.chosen_settings

@@ -17,7 +17,7 @@ p(y | z) r_i(y, z), summed over labels, over samples of p(z | S).
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Self
 
@@ -34,7 +34,6 @@ from pursuit.queries import QuerySet
 from pursuit.registry import register
 from pursuit.training import Batch, ClassifierModel, Stage, TrainingOutcome
 from pursuit.training.learner import ModelSpec
-from pursuit.training.rows import RowSource
 
 FIRST_LOG_VARIANCE = -4.0
 """At first, so that answers are not drowned in noise."""
@@ -208,12 +207,10 @@ class SEFAClassifier(MethodClassifier, TaughtClassifier):
     """
 
     uses_weights = True
+    Model = SEFA
 
     Settings = SEFASettings
     settings: SEFASettings | None = None
-
-    def make_model(self, spec: ModelSpec, rows: RowSource) -> SEFA:
-        return SEFA.build(replace(spec, settings=self.chosen_settings))
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         return of_random_queries(stages)
