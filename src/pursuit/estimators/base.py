@@ -46,8 +46,11 @@ from pursuit.training.progress import with_bar
 from pursuit.training.rows import Rows, RowSource, StreamedRows
 
 HOOKS = frozenset(
-    "Model Settings chosen_teachers counts_answers finish label_kernel labels_attribute learn make_learner make_model plan "
-    "planned_settings registry_kind suitable_stop tunable uses_weights".split()
+    {
+        *("Model", "Settings", "chosen_teachers", "counts_answers", "finish", "label_kernel", "labels_attribute"),
+        *("learn", "make_learner", "make_model", "plan", "planned_settings", "registry_kind", "suitable_stop"),
+        *("tunable", "uses_weights"),
+    }
 )
 """What authors of methods define (docs/extending.md), and users need not see."""
 
