@@ -12,7 +12,7 @@ from pursuit.queries.own_words import MOST_CHARACTERS, Suggestion
 from pursuit.queries.questions import Presentation
 from pursuit.sessions.why import Why
 from pursuit.web.serving import schemas
-from pursuit.web.serving.auth import Browser
+from pursuit.web.serving.browser import Browser
 from pursuit.web.serving.interviews import Interviews, accuracy_of, csv_lines
 from pursuit.web.serving.models import ServedModel
 from pursuit.web.serving.pictures import MOST_BYTES, Picture
