@@ -13,9 +13,8 @@ import numpy as np
 from benchmarks.report import NOTHING, RESULTS, Record, table
 from benchmarks.study import Study
 from pursuit.research.experiments.paper import G_IP, INFORMATION, PLAN, STRAIGHT_THROUGH, PaperRun, read_records
-from pursuit.research.experiments.results import Result, mean_and_sd, mean_and_spread
+from pursuit.research.experiments.results import ALL_ANSWERS, Result, mean_and_sd, mean_and_spread
 from pursuit.research.experiments.run import EXACT_IP, RANDOM_ORDER
-from pursuit.research.experiments.table import ALL_ANSWERS
 from pursuit.research.tasks import TASKS
 
 FOLDER = RESULTS / "paper"

@@ -9,9 +9,8 @@ from pursuit.cli.console import escaped, out, plain_table, show
 from pursuit.evaluation import AtStop, Evaluation, NumberScores, RegressionEvaluation
 from pursuit.report.facts import count, no_better_than_guessing
 from pursuit.research.experiments.reproduce import DemoResult
-from pursuit.research.experiments.results import Results, asked_and_answered
+from pursuit.research.experiments.results import Results, asked_and_answered, cells, header, remark, stop_length
 from pursuit.research.experiments.run import RANDOM_ORDER
-from pursuit.research.experiments.table import cells, header, remark, stop_length
 
 T = TypeVar("T")
 

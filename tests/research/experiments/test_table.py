@@ -8,8 +8,18 @@ import pytest
 
 from pursuit.evaluation.calibration import seeds_and_rows_interval
 from pursuit.evaluation.curves import AtStop, Evaluation
-from pursuit.research.experiments.results import Failure, MethodResults, Result, Results
-from pursuit.research.experiments.table import cells, draw_curves, header, in_brief, markdown_table, remark
+from pursuit.research.experiments.results import (
+    Failure,
+    MethodResults,
+    Result,
+    Results,
+    cells,
+    draw_curves,
+    header,
+    in_brief,
+    markdown_table,
+    remark,
+)
 
 
 def seed_of(seed: int, accuracy: float, longest: int = 12, n_test: int = 200, **changes: Any) -> Result:
@@ -150,7 +160,7 @@ def test_one_result_in_brief() -> None:
 def test_the_curves_of_all_methods_that_have_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Any] = []
     monkeypatch.setattr(
-        "pursuit.research.experiments.table.accuracy_curve", lambda *given, **more: drawn.append((given, more))
+        "pursuit.research.experiments.results.accuracy_curve", lambda *given, **more: drawn.append((given, more))
     )
     vip, black_box = method_of("V-IP", [seed_of(0, 0.8), seed_of(1, 0.6)]), method_of("all answers", [seed_of(0, 0.9)])
     failed = method_of("tree", [], "no")

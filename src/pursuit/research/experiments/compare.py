@@ -18,7 +18,15 @@ from pursuit.methods import METHODS
 from pursuit.networks import NetworkSettings
 from pursuit.registry import find
 from pursuit.research.experiments.options import TrialOptions
-from pursuit.research.experiments.results import Failure, MethodResults, Result, Results
+from pursuit.research.experiments.results import (
+    Failure,
+    MethodResults,
+    Result,
+    Results,
+    draw_curves,
+    in_brief,
+    markdown_table,
+)
 from pursuit.research.experiments.run import (
     EXACT_IP,
     TEST_ROWS,
@@ -33,7 +41,6 @@ from pursuit.research.experiments.run import (
     outcomes,
     say_nothing,
 )
-from pursuit.research.experiments.table import draw_curves, in_brief, markdown_table
 from pursuit.research.tasks import TASKS, Task, find_recipe, load_task
 from pursuit.research.tasks.recipe import Recipe
 from pursuit.tables.engine import HERE, Engine

@@ -25,7 +25,7 @@ from pursuit.methods.ram import RAMSettings
 from pursuit.queries import QuerySet
 from pursuit.research.experiments.options import Changes
 from pursuit.research.experiments.reproduce import TRADE_OFF, VIP, Reproduction, run_name
-from pursuit.research.experiments.results import Result, read_result
+from pursuit.research.experiments.results import ALL_ANSWERS, Result, in_brief, read_result
 from pursuit.research.experiments.run import (
     ERROR,
     EXACT_IP,
@@ -36,7 +36,6 @@ from pursuit.research.experiments.run import (
     no_progress,
     say_nothing,
 )
-from pursuit.research.experiments.table import ALL_ANSWERS, in_brief
 from pursuit.research.tasks import TASKS, Task, files, find_recipe
 
 STRAIGHT_THROUGH, INFORMATION = "straight-through", "information"

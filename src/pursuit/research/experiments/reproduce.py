@@ -24,12 +24,16 @@ from pursuit.methods import METHODS
 from pursuit.registry import find
 from pursuit.research.experiments.options import ReproductionOptions
 from pursuit.research.experiments.results import (
+    ALL_ANSWERS,
     Beside,
     Failure,
     MethodResults,
     Result,
     Results,
     Summary,
+    draw_accuracy,
+    in_brief,
+    markdown_table,
     mean_and_spread,
 )
 from pursuit.research.experiments.run import (
@@ -49,7 +53,6 @@ from pursuit.research.experiments.run import (
     outcomes,
     say_nothing,
 )
-from pursuit.research.experiments.table import ALL_ANSWERS, draw_accuracy, in_brief, markdown_table
 from pursuit.research.tasks import EMBEDDED, find_recipe
 from pursuit.research.tasks.recipe import Recipe
 from pursuit.research.tasks.task import Task, TaskInfo
