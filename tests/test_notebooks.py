@@ -6,15 +6,13 @@ from typing import Any
 
 import pytest
 
-nbclient = pytest.importorskip("nbclient")
-nbformat = pytest.importorskip("nbformat")
-
 FOLDER = Path(__file__).parent.parent / "docs" / "examples" / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 pytestmark = [pytest.mark.programs, pytest.mark.slow]
 
 
 def ran(name: str) -> Any:
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(FOLDER)}}).execute()
     return notebook
@@ -26,6 +24,7 @@ def outputs(notebook: Any, kind: str) -> list[Any]:
 
 
 def test_there_are_three() -> None:
+    nbformat = pytest.importorskip("nbformat")
     assert NAMES == ["compare", "images", "table"]
     for name in NAMES:  # as they are in the repository, without what a run left in them
         cells = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells

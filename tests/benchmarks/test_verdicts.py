@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from benchmarks.report import grid, grouped, met, spread
 
-from benchmarks import many_rows, paper, tables
 from pursuit.methods import METHODS
 
 
 def test_goals_are_met_or_missed_by_the_figures() -> None:
+    from benchmarks import tables
+
     assert [met(None), met(0.5, least=0.5), met(0.4, least=0.5), met(2, most=1)] == [
         "not measured",
         "met",
@@ -22,6 +23,8 @@ def test_goals_are_met_or_missed_by_the_figures() -> None:
 
 
 def test_the_paper_is_judged_by_two_standard_errors() -> None:
+    from benchmarks import paper
+
     assert paper.verdict(0.90, [0.90, 0.92], 10_000) == "level"
     assert paper.verdict(0.85, [0.90, 0.901], 10_000) == "ahead"
     assert paper.verdict(0.95, [0.90, 0.901], 10_000) == "behind"
@@ -30,6 +33,8 @@ def test_the_paper_is_judged_by_two_standard_errors() -> None:
 
 @pytest.mark.slow
 def test_trees_are_chosen_on_held_out_rows_and_ask_columns_once() -> None:
+    from benchmarks import tables
+
     trees = [
         {"cv_asked": 1.0, "cv_accuracy": 0.7, "asked": 1.0, "accuracy": 0.9},
         {"cv_asked": 2.0, "cv_accuracy": 0.8, "asked": 2.0, "accuracy": 0.6},
@@ -55,6 +60,7 @@ def test_a_grid_shows_means_and_deviations_of_what_there_is() -> None:
 
 @pytest.mark.slow
 def test_rows_are_drawn_once_and_measured_all(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks import many_rows
     from pursuit.tables.engine import Local
 
     monkeypatch.setattr(many_rows, "FILE_ROWS", 1500)
@@ -74,6 +80,8 @@ def test_rows_are_drawn_once_and_measured_all(tmp_path, monkeypatch: pytest.Monk
 @pytest.mark.slow
 def test_legends_of_the_paper_lie_on_no_curve() -> None:
     from matplotlib.figure import Figure
+
+    from benchmarks import paper
 
     figure = Figure(figsize=(4, 3.5))
     axes = figure.subplots()

@@ -5,14 +5,11 @@ import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 import torch
-from matplotlib.axes import Axes
-from matplotlib.colors import to_hex, to_rgba
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from pursuit.evaluation.calibration import ReliabilityBin
 from pursuit.evaluation.counts import count_classes
@@ -31,6 +28,11 @@ from pursuit.evaluation.figures import (
 from pursuit.inference.chain import Chain, ChainStep
 from pursuit.inference.target_bins import TargetBins
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
 
 pytestmark = pytest.mark.full_training  # which draws in full, too
 
@@ -65,7 +67,7 @@ def make_evaluation(accuracy: list[float], stop: bool = True) -> Evaluation:
     return Evaluation(100, len(accuracy) - 1, accuracy, 0.7, [], 0, 0.95, at_stop)
 
 
-def assert_nothing_cut_off(figure: Figure) -> None:
+def assert_nothing_cut_off(figure: "Figure") -> None:
     figure.draw_without_rendering()
     box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
     assert box.x0 >= -0.01
@@ -74,21 +76,23 @@ def assert_nothing_cut_off(figure: Figure) -> None:
     assert box.y1 <= height + 0.01
 
 
-def titles(figure: Figure) -> list[str]:
+def titles(figure: "Figure") -> list[str]:
     return [axes.get_title() for axes in figure.axes if axes.get_title()]
 
 
-def bars(axes: Axes) -> list[Rectangle]:
+def bars(axes: "Axes") -> "list[Rectangle]":
     return [patch for container in axes.containers for patch in container]
 
 
-def legend_texts(figure: Figure) -> list[str]:
+def legend_texts(figure: "Figure") -> list[str]:
     legend = figure.axes[0].get_legend()
     assert legend is not None
     return [text.get_text() for text in legend.get_texts()]
 
 
-def outlines(axes: Axes) -> list[Rectangle]:
+def outlines(axes: "Axes") -> "list[Rectangle]":
+    from matplotlib.patches import Rectangle
+
     return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
 
 
@@ -110,6 +114,8 @@ def test_matplotlib_is_imported_only_to_draw_and_pyplot_never() -> None:
 
 @pytest.mark.parametrize("suffix", BEGINNINGS)
 def test_files_are_written_with_their_folders(tmp_path: Path, suffix: str) -> None:
+    from matplotlib.figure import Figure
+
     path = tmp_path / "some" / "where" / f"figure{suffix}"
     figure = answer_chain(make_chain(2), path, title="A chain")
     assert isinstance(figure, Figure)
@@ -125,10 +131,12 @@ def test_an_unknown_ending_is_refused_and_leaves_nothing(tmp_path: Path, name: s
 
 
 def test_an_error_while_drawing_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.figure import Figure
+
     path = tmp_path / "curve.png"
     path.write_bytes(b"old")
 
-    def fail(self: Figure, file: object, **options: object) -> None:
+    def fail(self: "Figure", file: object, **options: object) -> None:
         raise RuntimeError("no ink")
 
     monkeypatch.setattr(Figure, "savefig", fail)
@@ -239,6 +247,8 @@ def test_curves_that_cannot_be_drawn_are_refused() -> None:
 
 
 def test_a_column_a_step_and_the_image_first() -> None:
+    from matplotlib.colors import to_hex
+
     query_set = PatchQueries((1, 4, 4), 2, 2)
     x = torch.linspace(-1, 1, 16).view(1, 4, 4)
     figure = image_chain(make_chain(3), query_set, x, title="A digit")
@@ -257,6 +267,8 @@ def test_a_column_a_step_and_the_image_first() -> None:
 
 
 def test_unseen_pixels_are_not_grey() -> None:
+    from matplotlib.colors import to_rgba
+
     figure = image_chain(make_chain(1), PatchQueries((1, 4, 4), 2), torch.zeros(1, 4, 4))
     red, _, blue, _ = to_rgba(figure.axes[1].patch.get_facecolor())
     assert blue - red > 0.2
@@ -294,6 +306,8 @@ def test_short_image_chains_with_two_classes(n_steps: int, tmp_path: Path) -> No
 
 
 def test_colour_images_and_many_classes() -> None:
+    from matplotlib.colors import to_hex
+
     x = torch.stack([torch.full((8, 12), value) for value in (-1.0, 0.0, 1.0)])
     figure = image_chain(make_chain(4, LONG_NAMES), PatchQueries((3, 8, 12), 4, 4), x)
     assert np.allclose(np.asarray(figure.axes[0].images[0].get_array())[0, 0], [0, 0.5, 1, 1])

@@ -6,8 +6,6 @@ import random
 from pathlib import Path
 from typing import Any
 
-import openpyxl
-
 HEADER = [
     "Ticket Nr",
     "Opened",
@@ -29,6 +27,8 @@ COMMENTS = {
 
 def write(path: Path, n_rows: int = 240, seed: int = 0) -> Path:
     """A workbook whose outcome follows from symptoms, the price and the weekday, and from the code of the invoice."""
+    import openpyxl
+
     draw = random.Random(seed)
     workbook = openpyxl.Workbook()
     notes = workbook.active

@@ -1,6 +1,7 @@
 """Adaptive questionnaires of HL7 FHIR: judged by fhir.resources, by the published profiles, and by a form filler of
 others, LHC-Forms of the National Library of Medicine, in Chromium."""
 
+import importlib
 import json
 import re
 from collections.abc import Iterator
@@ -9,11 +10,6 @@ from typing import Any
 
 import httpx
 import pytest
-from fhir.resources.R4B.bundle import Bundle
-from fhir.resources.R4B.capabilitystatement import CapabilityStatement
-from fhir.resources.R4B.operationoutcome import OperationOutcome
-from fhir.resources.R4B.questionnaire import Questionnaire
-from fhir.resources.R4B.questionnaireresponse import QuestionnaireResponse
 
 from browsing import needs_browser
 from illness import ILL
@@ -41,6 +37,12 @@ def client(models: ServedModels, tmp_path_factory: pytest.TempPathFactory) -> It
         yield own
 
 
+def validate(resource: str, written: Any) -> None:
+    """Refuses what is no such resource of FHIR R4B."""
+    own = importlib.import_module(f"fhir.resources.R4B.{resource.lower()}")
+    getattr(own, resource).model_validate(written)
+
+
 def first(client: httpx.Client, model: str = "illness", **more: Any) -> Json:
     """What a client sends first."""
     url = f"{str(client.base_url).rstrip('/')}/fhir/Questionnaire/{model}"
@@ -53,8 +55,8 @@ def ask(client: httpx.Client, sent: Json) -> Json:
     reply = client.post(NEXT, json=sent, headers={"content-type": "application/fhir+json"})
     assert reply.status_code == 200, reply.text
     assert reply.headers["content-type"] == "application/fhir+json"
-    QuestionnaireResponse.model_validate(reply.json())
-    Questionnaire.model_validate(reply.json()["contained"][0])
+    validate("QuestionnaireResponse", reply.json())
+    validate("Questionnaire", reply.json()["contained"][0])
     return reply.json()
 
 
@@ -177,7 +179,7 @@ def test_a_number_that_is_predicted_has_its_range(client: httpx.Client) -> None:
 def test_what_is_wrong_is_an_operation_outcome(client: httpx.Client, change: Json, status: int, says: str) -> None:
     reply = client.post(NEXT, json=first(client) | change)
     assert reply.status_code == status, reply.text
-    OperationOutcome.model_validate(reply.json())
+    validate("OperationOutcome", reply.json())
     assert says in reply.json()["issue"][0]["diagnostics"]
 
 
@@ -185,16 +187,16 @@ def test_what_is_no_json_or_no_questionnaire_is_one_too(client: httpx.Client) ->
     for content in (b"{", b"[" * 100_000, b"\xff"):
         reply = client.post(NEXT, content=content)
         assert reply.status_code == 422
-        OperationOutcome.model_validate(reply.json())
+        validate("OperationOutcome", reply.json())
     sent = first(client, "fever")
     assert "derivedFrom names one of those served" in client.post(NEXT, json=sent).text
-    OperationOutcome.model_validate(client.get("/fhir/Questionnaire/fever").json())
+    validate("OperationOutcome", client.get("/fhir/Questionnaire/fever").json())
 
 
 def test_a_server_says_what_it_has(client: httpx.Client) -> None:
-    CapabilityStatement.model_validate(client.get("/fhir/metadata").json())
+    validate("CapabilityStatement", client.get("/fhir/metadata").json())
     bundle = client.get("/fhir/Questionnaire").json()
-    Bundle.model_validate(bundle)
+    validate("Bundle", bundle)
     assert {entry["resource"]["id"] for entry in bundle["entry"]} == {"illness", "degrees"}
     assert "/fhir" not in client.get("/api/openapi.json").text
 
@@ -209,7 +211,7 @@ def test_the_program_writes_a_questionnaire(model_folders: dict[str, Path], tmp_
     done = run(tmp_path, "export", str(model_folders["illness"]), str(path), "--fhir")
     assert done.returncode == 0, done.stderr
     written = json.loads(path.read_text(encoding="utf-8"))
-    Questionnaire.model_validate(written)
+    validate("Questionnaire", written)
     temperature = {one["linkId"]: one for one in written["item"]}["temperature"]
     extensions = {one["url"].rpartition("/")[2]: one for one in temperature["extension"]}
     assert extensions["questionnaire-unit"]["valueCoding"]["display"] == "°C"

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from pyxform.xls2xform import convert
 
 from browsing import needs_browser
 from illness import ILL
@@ -126,6 +125,8 @@ FILL = """async ([text, people, names]) => {
 def test_an_xlsform_is_filled_by_the_engine_of_odk_and_ends_where_the_tree_does(
     form: Form, script: Script, tmp_path: Path
 ) -> None:
+    from pyxform.xls2xform import convert
+
     needs_browser()
     path = tmp_path / "form.xlsx"
     path.write_bytes(xlsform(form))
@@ -201,6 +202,8 @@ def test_what_does_not_go_together_is_refused(model_folders: dict[str, Path], tm
 
 
 def test_names_of_fields_are_their_own(make_vip: Any, tmp_path: Path) -> None:
+    from pyxform.xls2xform import convert
+
     queries = ColumnQueries([Choice(name, "Which?", ("it's", 'a "b"', "c d")) for name in ("1 a", "1-a", "日本")])
     script = Script.of(Session(make_vip(queries, dtype=torch.float)), 3)
     path = tmp_path / "form.xlsx"

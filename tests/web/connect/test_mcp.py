@@ -12,21 +12,25 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
-from mcp_types import ElicitRequestFormParams, ElicitResult, TextResourceContents
 
 from illness import ILL
 from pursuit import PursuitEstimator, load
-from pursuit.web.connect.mcp import MOST_AT_ONCE, make_app, make_server
 from pursuit.web.serving.models import ServedModels
 
 MODES = ("auto", "legacy")
 TOKEN = "a-token-of-many-characters"
 
 
-def play(server: Any, script: Callable[[Client], Any], **options: Any) -> Any:
+@pytest.fixture
+def server(models: ServedModels) -> Any:
+    from pursuit.web.connect.mcp import make_server
+
+    return make_server(models)
+
+
+def play(server: Any, script: Callable[[Any], Any], **options: Any) -> Any:
     """What a script makes of a client of this server."""
+    from mcp import Client
 
     async def run() -> Any:
         async with Client(server, **options) as client:
@@ -35,20 +39,20 @@ def play(server: Any, script: Callable[[Client], Any], **options: Any) -> Any:
     return anyio.run(run)
 
 
-async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
+async def call(client: Any, name: str, **arguments: Any) -> dict[str, Any]:
     result = await client.call_tool(name, arguments)
     assert not result.is_error, result.content
     assert isinstance(result.structured_content, dict)
     return result.structured_content
 
 
-async def refusal(client: Client, name: str, **arguments: Any) -> str:
+async def refusal(client: Any, name: str, **arguments: Any) -> str:
     result = await client.call_tool(name, arguments)
     assert result.is_error
     return result.content[0].text  # type: ignore[union-attr]
 
 
-async def interview(client: Client) -> dict[str, Any]:
+async def interview(client: Any) -> dict[str, Any]:
     """An interview in which every question is answered, and one answer is taken back."""
     stands = await call(client, "start", model="illness")
     assert (await call(client, "why", session=stands["session"]))["text"].startswith(f'"{stands["question"]["text"]}"')
@@ -64,8 +68,8 @@ async def interview(client: Client) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_an_interview_gives_what_a_session_gives(models: ServedModels, illness: PursuitEstimator, mode: str) -> None:
-    stands = play(make_server(models), interview, mode=mode)
+def test_an_interview_gives_what_a_session_gives(server: Any, illness: PursuitEstimator, mode: str) -> None:
+    stands = play(server, interview, mode=mode)
     session = illness.session()
     while not session.done:
         session.tell(ILL[session.ask().name])
@@ -74,17 +78,19 @@ def test_an_interview_gives_what_a_session_gives(models: ServedModels, illness: 
     assert [one["value"] for one in stands["answers"]] == list(session.answers.values())
 
 
-def test_predict_takes_any_subset(models: ServedModels, illness: PursuitEstimator) -> None:
-    async def script(client: Client) -> dict[str, Any]:
+def test_predict_takes_any_subset(server: Any, illness: PursuitEstimator) -> None:
+    async def script(client: Any) -> dict[str, Any]:
         return await call(client, "predict", model="illness", answers={"season": "summer", "itching": True})
 
-    predicted = play(make_server(models), script)
+    predicted = play(server, script)
     posterior = illness.session(known={"season": "summer", "itching": "yes"}).posterior
     assert {one["label"]: one["probability"] for one in predicted["belief"]["labels"]} == pytest.approx(posterior)
 
 
-def test_models_questions_and_cards_are_listed(models: ServedModels) -> None:
-    async def script(client: Client) -> None:
+def test_models_questions_and_cards_are_listed(server: Any) -> None:
+    from mcp_types import TextResourceContents
+
+    async def script(client: Any) -> None:
         listed = (await call(client, "list_models"))["models"]
         assert {one["id"] for one in listed} == {"illness", "degrees"}
         questions = (await call(client, "list_questions", model="illness"))["questions"]
@@ -98,11 +104,11 @@ def test_models_questions_and_cards_are_listed(models: ServedModels) -> None:
         tools = (await client.list_tools()).tools
         assert all(tool.output_schema and tool.description for tool in tools)
 
-    play(make_server(models), script)
+    play(server, script)
 
 
-def test_what_is_wrong_is_said_in_a_sentence(models: ServedModels) -> None:
-    async def script(client: Client) -> None:
+def test_what_is_wrong_is_said_in_a_sentence(server: Any) -> None:
+    async def script(client: Any) -> None:
         assert "There is no model “fever” here" in await refusal(client, "start", model="fever")
         assert "no such session" in await refusal(client, "undo", session="gone")
         stands = await call(client, "start", model="illness")
@@ -119,16 +125,18 @@ def test_what_is_wrong_is_said_in_a_sentence(models: ServedModels) -> None:
         assert [told["answers"][0]["value"], corrected["answers"][0]["value"]] == ["1901-01-01", "2024-02-03"]
         assert "cannot ask the person" in await refusal(client, "ask_person", session=stands["session"])
 
-    play(make_server(models), script)
+    play(server, script)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_client_asks_the_person_itself(models: ServedModels, mode: str) -> None:
+def test_the_client_asks_the_person_itself(server: Any, mode: str) -> None:
+    from mcp_types import ElicitResult
+
     asked: list[str] = []
     names = {"How high is your temperature?": "temperature", "Which season is it?": "season"}
     names |= {"Do you sneeze?": "sneezing", "Do your eyes itch?": "itching", "When did it begin?": "since"}
 
-    async def person(_: Any, params: ElicitRequestFormParams) -> ElicitResult:
+    async def person(_: Any, params: Any) -> Any:
         name = names[params.message.split("\n")[0]]
         asked.append(name)
         if len(asked) == 1:
@@ -137,11 +145,11 @@ def test_the_client_asks_the_person_itself(models: ServedModels, mode: str) -> N
             return ElicitResult(action="accept", content={"dont_know": True})
         return ElicitResult(action="accept", content={"answer": ILL[name], "dont_know": False})
 
-    async def script(client: Client) -> dict[str, Any]:
+    async def script(client: Any) -> dict[str, Any]:
         stands = await call(client, "start", model="illness")
         return await call(client, "ask_person", session=stands["session"])
 
-    stands = play(make_server(models), script, mode=mode, elicitation_callback=person)
+    stands = play(server, script, mode=mode, elicitation_callback=person)
     assert stands["done"]
     assert stands["result"]["label"] == "flu"
     skipped, unknown, *answered = asked
@@ -150,15 +158,19 @@ def test_the_client_asks_the_person_itself(models: ServedModels, mode: str) -> N
     assert skipped not in given or skipped in answered
 
 
-def test_a_person_who_cancels_is_asked_nothing_more(models: ServedModels) -> None:
-    async def person(_: Any, __: Any) -> ElicitResult:
+def test_a_person_who_cancels_is_asked_nothing_more(server: Any) -> None:
+    from mcp_types import ElicitResult
+
+    from pursuit.web.connect.mcp import MOST_AT_ONCE
+
+    async def person(_: Any, __: Any) -> Any:
         return ElicitResult(action="cancel")
 
-    async def script(client: Client) -> dict[str, Any]:
+    async def script(client: Any) -> dict[str, Any]:
         stands = await call(client, "start", model="illness")
         return await call(client, "ask_person", session=stands["session"])
 
-    stands = play(make_server(models), script, elicitation_callback=person)
+    stands = play(server, script, elicitation_callback=person)
     assert not stands["done"]
     assert stands["answers"] == []
     assert MOST_AT_ONCE < 10  # rounds after which clients give up
@@ -166,6 +178,8 @@ def test_a_person_who_cancels_is_asked_nothing_more(models: ServedModels) -> Non
 
 @pytest.mark.programs
 def test_the_program_over_standard_input_and_output(model_folders: dict[str, Path]) -> None:
+    from mcp import StdioServerParameters
+
     program = StdioServerParameters(
         command=sys.executable,
         args=["-m", "pursuit", "mcp", str(model_folders["illness"])],
@@ -191,6 +205,8 @@ def test_the_program_over_http_asks_for_its_token(model_folders: dict[str, Path]
 
             async def run() -> dict[str, Any]:
                 import httpx2
+                from mcp import Client
+                from mcp.client.streamable_http import streamable_http_client
 
                 async with (
                     httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False) as http,
@@ -203,9 +219,11 @@ def test_the_program_over_http_asks_for_its_token(model_folders: dict[str, Path]
             own.kill()
 
 
-def test_foreign_names_and_pages_are_refused_over_http(models: ServedModels) -> None:
+def test_foreign_names_and_pages_are_refused_over_http(server: Any) -> None:
+    from pursuit.web.connect.mcp import make_app
+
     async def statuses() -> list[int]:
-        transport = httpx.ASGITransport(make_app(make_server(models)))
+        transport = httpx.ASGITransport(make_app(server))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             foreign = [{"host": "evil.example"}, {"origin": "https://evil.example"}]
             return [(await client.post("/mcp", json={}, headers=headers)).status_code for headers in foreign]
