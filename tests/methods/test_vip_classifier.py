@@ -33,6 +33,7 @@ from pursuit.methods import vip as vip_module
 from pursuit.training import TrainingRun
 from pursuit.training.loop import Report
 from pursuit.training.rows import GeneratedRows
+from pursuit.vip import TwoQueriers
 
 PLAN: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(1, batch_size=32)], "random_state": 0}
 
@@ -299,14 +300,23 @@ def test_the_classifier_goes_on_from_where_both_ended(
         chosen.append((model, model.classifier[-1].weight.detach().clone()))
         return model, Reason("querier", querier, "for this test")
 
+    looked: set[tuple[type, int | None]] = set()
+    loss_ahead = VIP.loss_ahead
+
+    def watched(self: VIP, *args: Any) -> Any:
+        looked.add((type(self), None if self.lookahead is None else self.lookahead.n_answers))
+        return loss_ahead(self, *args)
+
     monkeypatch.setattr(vip_module, "better_querier", choose)
+    monkeypatch.setattr(VIP, "loss_ahead", watched)
     model: Any = VIPClassifier(**UNTAUGHT).fit(*many_patients()).model_
     [(before, weight)] = chosen
     assert model is before
     assert type(model) is (InformationVIP if querier == "information" else VIP)
     moved = (model.classifier[-1].weight - weight).norm() / weight.norm()
     assert 0 < moved < 0.5, "it learns further, and does not begin again"
-    assert model.lookahead is None
+    both = {(TwoQueriers, vip_module.LOOKAHEAD)}
+    assert looked == (both if querier == "information" else both | {(VIP, None)})
 
 
 SLOW = pytest.mark.slow

@@ -47,7 +47,7 @@ def better_querier(model: TwoQueriers, rows: Rows, max_queries: int | None = Non
     other = next(name for name in models if name != best)
     why = f"log loss {losses[best].mean():.3f} along chains not learnt from, {losses[other].mean():.3f} by {other}"
     if model.lookahead is not None and best == "straight-through":
-        why += f"; it looks {model.lookahead.n_answers} answers ahead"
+        why += f"; it learnt to look {model.lookahead.n_answers} answers ahead"
     return models[best], Reason("querier", best, why)
 
 
