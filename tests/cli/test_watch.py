@@ -16,6 +16,7 @@ from pursuit.web.serving.interviews import Interviews
 from pursuit.web.serving.models import load_models
 from pursuit.web.serving.schemas import Move
 from pursuit.web.serving.store import Store
+from served import begin, client_of, letters_model, move, play, port_of, program
 
 TRAIN = ("train", "patients.csv", "--target", "label", "--drop", "note")
 
@@ -68,6 +69,24 @@ def test_a_model_is_watched_and_alarmed_about(served: Path) -> None:
     assert alarmed.returncode == 3
     assert "Alarm: since" in alarmed.stdout
     assert "Alarm: a promise is not kept" in (served / "watch.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.programs
+def test_questions_that_are_answered_by_name_count_as_asked(tmp_path: Path) -> None:
+    model, address = letters_model(tmp_path / "letters"), f"sqlite:///{tmp_path / 'sessions.sqlite'}"
+    with program(model, "--port", "0", "--database", address) as server, client_of(port_of(server)) as client:
+        for _ in range(2):
+            session, told = begin(client, "letters"), []
+            for _ in range(3):
+                told.append(session["state"]["question"]["name"])
+                session = move(client, session, "tell", query=told[-1], answer="yes")
+            told.append(session["state"]["question"]["name"])
+            unasked = next(name for name in (f"q{i}" for i in range(12)) if name not in told)
+            session = move(client, session, "tell", query=unasked, answer="yes")
+            assert [given["volunteered"] for given in session["state"]["answers"]] == [False, False, False, True]
+    watched = json_of(run(tmp_path, "watch", "letters", "--database", address, "--json"))
+    (period,) = watched["periods"]
+    assert (watched["n_sessions"], period["mean_asked"]) == (2, 3.0)
 
 
 def test_nothing_to_watch_is_said(served: Path) -> None:

@@ -201,10 +201,28 @@ def test_nothing_to_undo_is_refused(world: Any) -> None:
 
 
 def session_with(world: Any, answers: list[tuple[str, Any]]) -> Session:
-    session = Session(world.pursuer)
-    for name, answer in answers:
-        session.tell(answer, name)
-    return session
+    return Session(world.pursuer, known=dict(answers))
+
+
+def test_a_named_answer_to_the_question_asked_is_not_volunteered(world: Any) -> None:
+    named, unnamed = Session(world.pursuer), Session(world.pursuer)
+    for _ in range(2):
+        question = named.ask()
+        named.tell(question.choices[0], question.name)
+        unnamed.tell(question.choices[0])
+    assert named.to_dict() == unnamed.to_dict()
+    assert named.chain.n_asked == 2
+    assert named.cost == unnamed.cost > 0
+    other = next(query for query in named.open_queries if query != named.ask().query)
+    query = world.query_set.queries[other]
+    named.tell(query.choices[0], query.name)
+    assert [step.volunteered for step in named.chain.steps] == [False, False, True]
+
+
+def test_what_is_known_is_volunteered_even_if_it_would_be_asked(world: Any) -> None:
+    question = Session(world.pursuer).ask()
+    (step,) = Session(world.pursuer, known={question.name: question.choices[0]}).chain.steps
+    assert step.volunteered
 
 
 def test_a_change_is_as_if_answered_so_at_once(world: Any) -> None:

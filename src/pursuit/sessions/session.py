@@ -79,7 +79,7 @@ class Session:
         self._log = JointLog(pursuer, stop, template, also) if also else SessionLog(pursuer, stop, template)
         for name, answer in (known or {}).items():
             if answer is not None:
-                self.tell(answer, name)
+                self._tell(self.place_of(name), answer, volunteered=True)
 
     def __repr__(self) -> str:
         decision = "not sure" if self.decided is False else self.prediction
@@ -381,15 +381,20 @@ class Session:
     # ---- what the person does
 
     def tell(self, answer: Any, query: str | None = None, *, confirmed: bool = False) -> None:
-        """Answer the question asked, or volunteer the answer to the one named or worded `query`, at any time.
+        """Answer the question asked, or volunteer the answer to another one, named or worded `query`, at any time.
 
         A number far outside what training saw raises DoubtfulAnswer, with what may have been meant, and is only taken
         if it is `confirmed`.
         """
         index = self._next_query() if query is None else self.place_of(query)
+        is_asked = not self.done and index == self._log.next_query and not self._log.is_beforehand(index)
+        self._tell(index, answer, confirmed, volunteered=not is_asked)
+
+    def _tell(self, index: int, answer: Any, confirmed: bool = False, *, volunteered: bool) -> None:
         before = self._log.told.get(index)
         if before is not None and before.answer is not None:
-            raise ValueError(f"'{query}' was answered already: use change() to correct it.")
+            name = self.pursuer.query_set.queries[index].name
+            raise ValueError(f"'{name}' was answered already: use change() to correct it.")
         answer = json_value(answer)
         if before is not None or answer is None:
             self._check(index, answer)  # not knowing is said by dont_know()
@@ -397,7 +402,7 @@ class Session:
         if before is not None:
             self._substitute(index, answer)
         else:
-            self._log.add(Tell(index, answer, query is not None or self._log.is_beforehand(index)))
+            self._log.add(Tell(index, answer, volunteered))
 
     def ask_again(self, query: str) -> None:
         """Ask the query of this name next, if it may still be asked: somebody was asked it when the session was

@@ -31,7 +31,7 @@ export class BrowserEngine {
   async tell(value, { query, confirmed = false } = {}) {
     const asked = query === undefined ? this.log.next : this.numberOf.get(query), answer = this.read(asked, value, confirmed);
     if (this.log.told.has(asked)) return this.after(() => this.log.substitute(asked, answer));
-    return this.after(() => this.log.add({ move: "tell", query: asked, answer, volunteered: query !== undefined || this.log.isBeforehand(asked) }));
+    return this.after(() => this.log.add({ move: "tell", query: asked, answer, volunteered: asked !== this.log.next || this.log.isBeforehand(asked) }));
   }
 
   async change(name, value, { confirmed = false } = {}) {

@@ -158,7 +158,7 @@ class Move(Request):
     revision: int = Field(ge=0)
     """The revision of the session that the client has seen: another one means that somebody else moved meanwhile."""
     query: Text | None = None
-    """tell: what is told unasked; change: what is changed."""
+    """tell: what is answered, where it is not the question asked; change: what is changed."""
     answer: Answer = None
     label: Text | None = None
     """reject: another label than the one that is believed most; take_back_rejection: which."""
