@@ -16,7 +16,7 @@ from pursuit.web.serving.interviews import Interviews
 from pursuit.web.serving.models import load_models
 from pursuit.web.serving.schemas import Move
 from pursuit.web.serving.store import Store
-from served import begin, client_of, letters_model, move, play, port_of, program
+from served import begin, client_of, letters_model, move, port_of, program
 
 TRAIN = ("train", "patients.csv", "--target", "label", "--drop", "note")
 

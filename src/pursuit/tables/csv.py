@@ -398,8 +398,8 @@ def _find_layout(text: TextFile) -> _Layout:
         if name and n > 1:
             numbers = [str(number) for number, other in enumerate(header, start=1) if other == name]
             raise ValueError(
-                f"{text.path} has more than one column '{name:.100}' (columns {' and '.join(numbers)}): give each a name of "
-                "its own in the header line. If the first line is data, put a line with names above it."
+                f"{text.path} has more than one column '{name:.100}' (columns {' and '.join(numbers)}): give each a "
+                "name of its own in the header line. If the first line is data, put a line with names above it."
             )
     return replace(layout, header=header)
 
