@@ -100,7 +100,7 @@ def test_the_effects_of_numbers_have_their_ends(client: Client) -> None:
 
 
 def test_the_stateless_question_is_that_of_a_session(client: Client) -> None:
-    session = move(client, begin(client, known={"sneezing": "no"}), "tell", answer="winter", query="season")
+    session = begin(client, known={"sneezing": "no", "season": "winter"})
     evidence = {"known": {"sneezing": "no", "season": "winter", "itching": None}}
     answer = client.post("/api/models/illness/next", json=evidence).json()
     assert answer["state"]["belief"] == session["state"]["belief"]
