@@ -46,6 +46,9 @@ function leftText(left) {
   return say(left.kind === "at_most" ? "at_most_more" : left.low < left.n ? "range_more" : "about_more", left);
 }
 
+/** Whether a question is but a column's name in small letters: as a heading it has a capital one, for the eye alone. */
+const isPlainName = ({ name, text }) => /^[\p{Ll}_ ]+$/u.test(name) && text === `${name.trim().replaceAll("_", " ")}?`;
+
 /** The section of a question in a view: {question, kind: "now" | "change" | "volunteer", current, why}. */
 export function questionSection(state, view, acts) {
   const { question, kind, current } = view, isNow = kind === "now";
@@ -55,7 +58,7 @@ export function questionSection(state, view, acts) {
   return h("section", { "aria-labelledby": "question" },
     h("p", { class: "meta" }, h("span", {}, number), h("span", {}, isNow && !question.is_beforehand ? leftText(state.questions_left) : "")),
     progressBar(state.progress),
-    h("h1", { tabindex: "-1", id: "question" }, isPicture ? say("look_here") : question.text),
+    h("h1", { tabindex: "-1", id: "question", class: !isPicture && isPlainName(question) && "name" }, isPicture ? say("look_here") : question.text),
     question.help && h("p", { class: "lead" }, question.help),
     isPicture ? pictureBlock(state, acts.pictureUrl(), acts.reveal) : answerControls(question, current, acts.answer),
     h("div", { class: "row" },
