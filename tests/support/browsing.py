@@ -168,7 +168,7 @@ class Visit:
 
     @property
     def heading(self) -> str:
-        return self.page.inner_text("main h1")
+        return self.page.text_content("main h1") or ""  # without the capital letter that is for the eye alone
 
     @property
     def is_asking(self) -> bool:

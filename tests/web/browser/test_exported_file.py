@@ -4,11 +4,12 @@ import copy
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from browsing import Visit, assert_for_everybody, fever_model, needs_browser
 from exported import number_model, promising_model
-from pursuit import export
+from pursuit import NaiveBayesIPClassifier, export
 
 needs_browser()
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.programs]
@@ -43,6 +44,20 @@ def test_another_tab_begins_anew(visit: Visits, files: dict[str, str]) -> None:
     other = Visit.of(one.page.context).open(files["animals"])
     assert "Nothing yet." in other.page.inner_text("main")
     other.assert_well("file:")
+
+
+def test_a_name_in_small_letters_has_a_capital_one_as_a_heading(visit: Visits, tmp_path: Path) -> None:
+    rows = pd.DataFrame(
+        {"heart_rate": [*["slow", "fast"] * 20], "pH": ["low"] * 20 + ["high"] * 20, "acidity": ["a", "b"] * 20}
+    )
+    model = NaiveBayesIPClassifier(stop="never").fit(rows, ["a", "b", "a", "c"] * 10)
+    model.notes_ = {"task": {"questions": "[languages.de]\n'acidity?' = 'pH-Wert?'"}}
+    export(model, tmp_path / "page.html")
+    own, shown = visit(locale="de-DE").open((tmp_path / "page.html").as_uri()), {}
+    while own.is_asking:
+        shown[own.heading] = own.page.inner_text("main h1")
+        own.press("1")
+    assert shown == {"heart rate?": "Heart rate?", "pH?": "pH?", "pH-Wert?": "pH-Wert?"}
 
 
 def test_a_doubtful_number_is_asked_again(visit: Visits, files: dict[str, str]) -> None:

@@ -7,7 +7,7 @@ import { ownWords } from "./own_words.js";
 import { N_KEYS, N_LISTED, searchable } from "./search.js";
 import { pictureBlock } from "./picture.js";
 import { whyPanel } from "./why.js";
-import { say } from "./words.js";
+import { own, say } from "./words.js";
 
 function choiceButton(question, choice, key, current, onAnswer) {
   const isNow = current === undefined ? null : String(current === choice.value);
@@ -47,7 +47,7 @@ function leftText(left) {
 }
 
 /** Whether a question is but a column's name in small letters: as a heading it has a capital one, for the eye alone. */
-const isPlainName = ({ name, text }) => /^[\p{Ll}_ ]+$/u.test(name) && text === `${name.trim().replaceAll("_", " ")}?`;
+const isPlainName = ({ name, text }) => /^[\p{Ll}_ ]+$/u.test(name) && own(text) === `${name.trim().replaceAll("_", " ")}?`;
 
 /** The section of a question in a view: {question, kind: "now" | "change" | "volunteer", current, why}. */
 export function questionSection(state, view, acts) {
