@@ -1,6 +1,7 @@
 """Parquet and Arrow files: found, compared with each other, and read piece by piece in bounded memory."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -246,7 +247,7 @@ def _column_types(schema: "pa.Schema", path: AnyPath) -> tuple[dict[str, str], s
     """What every column holds, and which columns of numbers are categories."""
     import pyarrow as pa
 
-    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    twice = sorted(name for name, n in Counter(schema.names).items() if n > 1)
     if twice:
         raise ValueError(f"Column names must differ, but {path} has these more than once: {', '.join(twice)}.")
     stored = {field.name: field.type for field in schema if not PANDAS_INDEX.fullmatch(field.name)}
