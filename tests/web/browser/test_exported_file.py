@@ -9,7 +9,7 @@ import pytest
 
 from browsing import Visit, assert_for_everybody, fever_model, needs_browser
 from exported import number_model, promising_model
-from pursuit import NaiveBayesIPClassifier, export
+from pursuit import MLP, Stage, VIPClassifier, export
 
 needs_browser()
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.programs]
@@ -50,7 +50,8 @@ def test_a_name_in_small_letters_has_a_capital_one_as_a_heading(visit: Visits, t
     rows = pd.DataFrame(
         {"heart_rate": [*["slow", "fast"] * 20], "pH": ["low"] * 20 + ["high"] * 20, "acidity": ["a", "b"] * 20}
     )
-    model = NaiveBayesIPClassifier(stop="never").fit(rows, ["a", "b", "a", "c"] * 10)
+    model = VIPClassifier(network=MLP((8,)), stages=[Stage(2, batch_size=16)], stop="never", random_state=0)
+    model.fit(rows, ["a", "b", "a", "c"] * 10)
     model.notes_ = {"task": {"questions": "[languages.de]\n'acidity?' = 'pH-Wert?'"}}
     export(model, tmp_path / "page.html")
     own, shown = visit(locale="de-DE").open((tmp_path / "page.html").as_uri()), {}
