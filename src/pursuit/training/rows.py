@@ -284,6 +284,26 @@ class DrawnRows(RowStream):
         return self.source.draw(n, self.generator)
 
 
+class ChangedRows(RowStream):
+    """A stream around another one, whose rows are changed as they come."""
+
+    def __init__(self, stream: RowStream, change: Callable[[Rows], Rows]):
+        self.stream, self.change, self.n_queries = stream, change, stream.n_queries
+
+    def prepare(self, n: int) -> None:
+        self.stream.prepare(n)
+
+    def take(self, n: int) -> Rows:
+        rows = self.stream.take(n)
+        return self.change(rows) if n else rows
+
+    def state(self) -> dict[str, Tensor]:
+        return self.stream.state()
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        self.stream.load_state(state)
+
+
 class ClassWeightedRows(StreamedRows):
     """The rows of another source, each with the weight of its class."""
 
@@ -320,24 +340,7 @@ class ClassWeightedRows(StreamedRows):
         return ClassWeightedRows(self.source.shard(number, n_shards), self.class_weight)
 
     def stream(self, generator: torch.Generator) -> RowStream:
-        return _WeightedStream(self, self.source.stream(generator))
-
-
-class _WeightedStream(RowStream):
-    def __init__(self, source: ClassWeightedRows, stream: RowStream):
-        self.source, self.rows, self.n_queries = source, stream, stream.n_queries
-
-    def prepare(self, n: int) -> None:
-        self.rows.prepare(n)
-
-    def take(self, n: int) -> Rows:
-        return self.source.weighted(self.rows.take(n))
-
-    def state(self) -> dict[str, Tensor]:
-        return self.rows.state()
-
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        self.rows.load_state(state)
+        return ChangedRows(self.source.stream(generator), self.weighted)
 
 
 @register
@@ -377,24 +380,11 @@ class Shifts:
         return moved.view_as(x)
 
 
-class AugmentedRows(RowStream):
+class AugmentedRows(ChangedRows):
     """A stream whose images are augmented as they come."""
 
     def __init__(self, stream: RowStream, augment: Shifts, generator: torch.Generator):
-        self.stream, self.augment, self.generator, self.n_queries = stream, augment, generator, stream.n_queries
-
-    def prepare(self, n: int) -> None:
-        self.stream.prepare(n)
-
-    def take(self, n: int) -> Rows:
-        rows = self.stream.take(n)
-        return replace(rows, x=self.augment(rows.x, self.generator)) if n else rows
-
-    def state(self) -> dict[str, Tensor]:
-        return self.stream.state()
-
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        self.stream.load_state(state)
+        super().__init__(stream, lambda rows: replace(rows, x=augment(rows.x, generator)))
 
 
 @register
@@ -453,23 +443,9 @@ def answer_features(query_set: QuerySet, device: torch.device) -> tuple[Tensor, 
     return units.of_feature.to(device), torch.tensor([one == "yes_no" for one in units.feature_types], device=device)
 
 
-class UnreliableRows(RowStream):
+class UnreliableRows(ChangedRows):
     """A stream whose answers are withheld and wrong now and then."""
 
     def __init__(self, stream: RowStream, settings: Unreliable, query_set: QuerySet, generator: torch.Generator):
-        self.stream, self.settings, self.generator, self.n_queries = stream, settings, generator, stream.n_queries
-        self.features = answer_features(query_set, generator.device)
-        self.rates = settings.rates(query_set, generator.device)
-
-    def prepare(self, n: int) -> None:
-        self.stream.prepare(n)
-
-    def take(self, n: int) -> Rows:
-        rows = self.stream.take(n)
-        return self.settings(rows, self.features, self.generator, self.rates) if n else rows
-
-    def state(self) -> dict[str, Tensor]:
-        return self.stream.state()
-
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        self.stream.load_state(state)
+        features, rates = answer_features(query_set, generator.device), settings.rates(query_set, generator.device)
+        super().__init__(stream, lambda rows: settings(rows, features, generator, rates))
