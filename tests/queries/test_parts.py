@@ -11,7 +11,7 @@ import pytest
 from pursuit import VIPClassifier, load
 from pursuit.queries import ColumnQueries
 from pursuit.queries.column import Choice, Date
-from pursuit.queries.guessing import MOST_WORDS
+from pursuit.queries.column_types import MOST_WORDS
 from pursuit.queries.parts import WEEKDAYS, Age, Contains, Weekday
 from pursuit.registry import from_config, to_config
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from pursuit.queries import ColumnQueries
-from pursuit.queries.guessing import language_of
+from pursuit.queries.column_types import language_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*asked for|Cells of|Empty cells:UserWarning")
 FRAME = {

@@ -1,10 +1,9 @@
 """Query sets: what may be asked, how it is worded, and how answers become network input."""
 
 from pursuit.queries.column import NO_AND_YES, Choice, Date, Doubt, DoubtfulAnswer, Number, Query, yes_no
-from pursuit.queries.column_types import ColumnType
+from pursuit.queries.column_types import MAX_CHOICES, ColumnType, NotAQuestion
 from pursuit.queries.columns import ColumnQueries
 from pursuit.queries.concepts import ConceptQueries
-from pursuit.queries.guessing import MAX_CHOICES, NotAQuestion
 from pursuit.queries.order import Group, OnlyAfter, Order
 from pursuit.queries.patches import PatchQueries
 from pursuit.queries.query_set import Answers, FeatureType, PatchGrid, QuerySet

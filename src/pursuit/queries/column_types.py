@@ -1,7 +1,12 @@
-"""The types of questions that a column can be, and the query that its values make of each."""
+"""What each column of a table is asked as, given or found by its values: a number, a choice, yes or no, parts of its
+cells, or nothing; the query that its values make of each; and the language that questions are made in."""
 
+import datetime
+import re
+import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
@@ -10,9 +15,12 @@ import pandas as pd
 from pursuit.queries.column import (
     DAY,
     EPOCH,
+    HOW_OLD,
     ISO,
+    MENTIONED,
     NO_AND_YES,
     NO_WORDS,
+    WHICH_DAY,
     YES_WORDS,
     Choice,
     Date,
@@ -20,20 +28,41 @@ from pursuit.queries.column import (
     days_since_1970,
     fold,
     listed,
+    looks_ticked,
     tick,
     wording,
     yes_no,
 )
 from pursuit.queries.own_inputs import quantile_edges
+from pursuit.queries.parts import (
+    BETWEEN,
+    WEEKDAYS,
+    Age,
+    Contains,
+    Weekday,
+    age_query,
+    item_query,
+    term_of,
+    terms_in,
+    weekday_query,
+    weekdays,
+    word_query,
+    words,
+)
 from pursuit.queries.reading import (
+    INFINITE,
     MISSING_WORDS,
     Distinct,
+    columns_of,
     date_days,
     distinct_values,
+    is_date,
     is_date_type,
+    is_missing,
     is_plain_number,
     parse_dates,
     parse_numbers,
+    plain_numbers,
     read_column,
     whole_as_text,
 )
@@ -241,3 +270,570 @@ def scaled(query: N, numbers: np.ndarray, n_pieces: int) -> N:
         seen=(whole_years if isinstance(query, Date) else rounded_outward)(*usual_range(present)),
         decimals=decimals_of(present),
     )
+
+
+SEPARATORS = (";", "|", "\n", ",")
+MOST_ITEMS, LONGEST_ITEM = 50, 60
+SHARE_SEVERAL = 0.05
+"""Cells of this share of the rows have several items, where a column is one of several choices."""
+LEAST_WITH, LEAST_SHARE_WITH = 3, 0.01
+"""An item is asked for that at least as many rows, and this share of them, have."""
+LEAST_WORDS = 3
+"""Texts have at least this many words on average; what has fewer is a name."""
+LEAST_MENTIONS, LEAST_SHARE_MENTIONS, MOST_SHARE_MENTIONS = 10, 0.02, 0.6
+"""A word is asked for that at least as many rows, and this share of them, mention, and no more than the last share."""
+MOST_WORDS = 20
+BIRTH = re.compile(
+    r"(^|[\W_])(born|birth|birthday|birthdate|dob|geboren|geburt\w*|naissance|nacimiento|nascita)($|[\W_])", re.I
+)
+LEAST_BITS = 0.01
+"""A weekday that tells less than this is not worth asking for in place of the date."""
+LEAST_DATES = 20
+
+
+def item_queries(name: str, distinct: Distinct, even_if_few: bool = False) -> list[Contains]:
+    """A yes/no question for each frequent item, where cells hold several; none where they do not, as far as one can
+    see, or, `even_if_few`, where none of them does."""
+    values, counts, _ = distinct
+    if not len(values) or not all(isinstance(value, str) for value in values):
+        return []
+    for separator in SEPARATORS:
+        lists = [[item for part in value.split(separator) if (item := part.strip())] for value in values]
+        if not (even_if_few and any(len(items) > 1 for items in lists)) and not _are_several(lists, counts, separator):
+            continue
+        n_rows: Counter[str] = Counter()
+        spellings: dict[str, Counter[str]] = {}
+        for items, count in zip(lists, counts.tolist(), strict=True):
+            for word, item in {fold(item): item for item in items}.items():
+                n_rows[word] += count
+                spellings.setdefault(word, Counter())[item] += count
+        least = 1 if even_if_few else max(LEAST_WITH, LEAST_SHARE_WITH * counts.sum())
+        asked = [word for word, n in n_rows.most_common() if n >= least and word not in MISSING_WORDS]
+        if len(asked) > 1:
+            return [item_query(name, spellings[word].most_common(1)[0][0], separator) for word in asked]
+    return []
+
+
+def _are_several(lists: Sequence[Sequence[str]], counts: np.ndarray, separator: str) -> bool:
+    """Whether cells are lists of items: as few items as cells, each short, in lists of several lengths. Commas stand in
+    other texts too, so items must also change their places."""
+    of_several = np.array([len(items) > 1 for items in lists])
+    if of_several.sum() < 2 or counts[of_several].sum() < SHARE_SEVERAL * counts.sum():
+        return False
+    positions: dict[str, set[int]] = {}
+    for items in lists:
+        for position, item in enumerate(items):
+            positions.setdefault(fold(item), set()).add(position)
+    if not 2 <= len(positions) <= min(MOST_ITEMS, len(lists)) or max(map(len, positions)) > LONGEST_ITEM:
+        return False
+    do_lengths_vary = len({len(items) for items in lists}) > 1
+    n_moving = sum(len(places) > 1 for places in positions.values())
+    if separator == ",":
+        return do_lengths_vary and 2 * n_moving >= len(positions)
+    return do_lengths_vary or n_moving > 0
+
+
+def word_queries(name: str, distinct: Distinct) -> list[Contains]:
+    """A yes/no question for each frequent word of a column of texts; none where it holds no texts."""
+    values, counts, _ = distinct
+    if not len(values) or not all(isinstance(value, str) for value in values):
+        return []
+    n_rows = int(counts.sum())
+    if sum(len(value.split()) * n for value, n in zip(values, counts, strict=True)) < LEAST_WORDS * n_rows:
+        return []
+    n_mentions: Counter[str] = Counter()
+    frequency: Counter[str] = Counter()
+    for value, n in zip(values, counts.tolist(), strict=True):
+        n_mentions.update(dict.fromkeys(terms_in(value), n))
+        frequency.update(dict.fromkeys(words(value), n))
+    usual: dict[str, str] = {}
+    for word, _ in frequency.most_common():
+        usual.setdefault(term_of(word), word)
+    least = max(LEAST_MENTIONS, LEAST_SHARE_MENTIONS * n_rows)
+    # Of equally frequent words the first in the alphabet, whatever the order of the rows.
+    found = sorted((-n, term) for term, n in n_mentions.items() if least <= n <= MOST_SHARE_MENTIONS * n_rows)
+    return [word_query(name, term, usual[term]) for _, term in found[:MOST_WORDS]]
+
+
+def queries_of_parts(name: str, series: pd.Series, column_type: str) -> list[Contains | Weekday | Age]:
+    """The queries that a column is if it is asked for in parts: "choices", "words", "weekday" or "age"; raises
+    ValueError where its values contradict that."""
+    if column_type in ("weekday", "age"):
+        query = date_query(name, series)
+        return [_weekday_of(query, series) if column_type == "weekday" else _age_of(query, series)]
+    distinct = distinct_values(series)
+    found = item_queries(name, distinct, even_if_few=True) if column_type == "choices" else word_queries(name, distinct)
+    if not found:
+        wanted = "items between ; | or ," if column_type == "choices" else f"words in {LEAST_MENTIONS} rows or more"
+        raise ValueError(
+            f"Column '{name}' has no {wanted} to ask for: ask for it as another type, or leave it out: "
+            f"column_types={{{name!r}: 'skip'}}."
+        )
+    return list(found)
+
+
+def best_date_query(name: str, series: pd.Series, labels: np.ndarray | None) -> Date | Weekday | Age:
+    """How a column of dates is asked for: dates of birth as an age, others by their weekday where that tells more of
+    the `labels` (N,), whole numbers of which those below 0 do not count, and else as they are."""
+    query = date_query(name, series)
+    if BIRTH.search(name):
+        return _age_of(query, series)
+    is_better = labels is not None and is_weekday_better(date_days(series, query.pattern), labels)
+    return _weekday_of(query, series) if is_better else query
+
+
+def _age_of(query: Date, series: pd.Series) -> Age:
+    """The age that a date is at the beginning of this year, or on the last of them if that is later."""
+    last = float(np.nanmax(date_days(series, query.pattern), initial=0.0))
+    return age_query(
+        query.name, query.pattern, max(days_since_1970(datetime.date(datetime.date.today().year, 1, 1)), last)
+    )
+
+
+def _weekday_of(query: Date, series: pd.Series) -> Weekday:
+    days = date_days(series, query.pattern)
+    return weekday_query(query.name, query.pattern, np.unique(weekdays(days[~np.isnan(days)])))
+
+
+def is_weekday_better(days: np.ndarray, labels: np.ndarray) -> bool:
+    """Whether weekdays tell more of labels (N,) than as many ranges of dates do."""
+    counted = ~np.isnan(days) & (labels >= 0)
+    if counted.sum() < LEAST_DATES:
+        return False
+    days, labels = days[counted], labels[counted]
+    edges = np.unique(np.quantile(days, np.arange(1, 7) / 7))
+    by_weekday, by_date = (_bits(codes, labels) for codes in (weekdays(days), np.searchsorted(edges, days)))
+    return by_weekday >= LEAST_BITS and by_weekday > by_date
+
+
+def _bits(codes: np.ndarray, labels: np.ndarray) -> float:
+    """The mutual information of two whole numbers, without what few rows seem to tell by chance."""
+    table = np.zeros((codes.max() + 1, labels.max() + 1))
+    np.add.at(table, (codes, labels), 1)
+    table = table[table.any(axis=1)][:, table.any(axis=0)]
+    joint = table / table.sum()
+    independent = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
+    there = joint > 0
+    bits = float((joint[there] * np.log2(joint[there] / independent[there])).sum())
+    return bits - (table.shape[0] - 1) * (table.shape[1] - 1) / (2 * np.log(2) * table.sum())
+
+
+MAX_CHOICES = 50
+"""A text column with more distinct values than this is not a question with a list of answers."""
+FEW_ROWS = 20
+"""With fewer rows than this, values may well all differ by chance."""
+LIKELY = 10.0
+"""Whole numbers that all differ are identifiers if this many pairs would be equal, drawn by chance from their range."""
+
+LEAST_MISSING, LEAST_SHARE_MISSING = 10, 0.01
+"""That a value is missing may be an answer where at least as many rows, and this share of them, lack it."""
+
+LARGEST_WHOLE = 2**53
+"""Up to here floats tell all whole numbers apart."""
+
+LEAST_TICKED = 2
+"""A value beside empty cells that is not a tick mark makes a yes/no question where at least as many rows have it."""
+
+EMPTY, CONSTANT, NUMBERING, UNIQUE = "empty", "the same in every row", "numbers the rows", "different in every row"
+CONSTANT_OR_EMPTY = "the same wherever it has a value"
+ID_NAME = re.compile(
+    r"(^|[\W_])(id|uuid|guid|index|idx|key|nr|no)$|[a-z](Id|ID|Nr|No)$|^(Id|ID|Nr|No|Index|Key)$", re.ASCII
+)
+LEADING_ZERO = re.compile(r"[+-]?0\d")
+DATE_LOOK = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([T ].*)?")
+
+
+class NotAQuestion(ValueError):
+    """Columns that cannot be asked for as they are."""
+
+    def __init__(self, message: str, columns: list[str]):
+        super().__init__(message)
+        self.columns = columns
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What a table is asked as."""
+
+    queries: list[Choice | Number]
+    unasked: dict[str, str]
+    """Columns that are better not asked for, and why."""
+    ticked: tuple[str, ...] = ()
+    """Columns of one value and empty cells, where an empty cell was guessed to mean no."""
+    rounded: tuple[str, ...] = ()
+    """Columns of whole numbers that are too large to be told apart."""
+    in_parts: tuple[str, ...] = ()
+    """Columns that are asked for by parts of what stands in them."""
+
+    def report(self, stacklevel: int) -> None:
+        """One warning for all that is not asked for, and one for all texts among numbers."""
+        if self.unasked:
+            by_reason: dict[str, list[str]] = {}
+            for name, reason in self.unasked.items():
+                by_reason.setdefault(reason, []).append(f"'{name}'")
+            named = "; ".join(f"{listed(names)} ({reason})" for reason, names in by_reason.items())
+            column_types = {NUMBERING: "number", UNIQUE: "choice"}  # nobody wants to ask for what is always the same
+            ways = [
+                f"column_types={{{name!r}: '{column_types[why]}'}}"
+                for name, why in self.unasked.items()
+                if why in column_types
+            ]
+            advice = f" To ask anyway, say what it is: {ways[0]}." if ways else ""
+            warnings.warn(f"Not asked for: {named}.{advice}", stacklevel=stacklevel + 1)
+        if self.ticked:
+            warnings.warn(on_ticked(self.ticked), stacklevel=stacklevel + 1)
+        for remark in on_parts(self.queries, self.in_parts):
+            warnings.warn(remark, stacklevel=stacklevel + 1)
+        if self.rounded:
+            warnings.warn(on_rounded([f"'{name}'" for name in self.rounded]), stacklevel=stacklevel + 1)
+        stray = {query.name: query.missing for query in self.queries if isinstance(query, Number) and query.missing}
+        if stray:
+            named = listed([f"{listed([repr(text) for text in texts])} in '{name}'" for name, texts in stray.items()])
+            warnings.warn(f"Texts among numbers count as missing: {named}.", stacklevel=stacklevel + 1)
+
+
+def on_ticked(names: Sequence[str]) -> str:
+    """What a person should know of columns that are ticked or left empty."""
+    named = listed([f"'{name}'" for name in names])
+    return f"Empty cells mean no, because there is only one value beside them: {named}."
+
+
+def on_parts(queries: Sequence[Choice | Number], columns: Sequence[str]) -> list[str]:
+    """What a person should know of columns that are asked for by parts of what stands in them."""
+    by_column: dict[str, list[Choice | Number]] = {}
+    for query in queries:
+        if query.source in columns:
+            by_column.setdefault(query.source, []).append(query)
+    return [_on_part(name, own) for name, own in by_column.items()]
+
+
+def _on_part(name: str, queries: Sequence[Choice | Number]) -> str:
+    first = queries[0]
+    if isinstance(first, Contains):
+        parts = listed([f"'{query.name.removeprefix(f'{name}{BETWEEN}')}'" for query in queries])
+        if first.separator:
+            return f"Cells of '{name}' hold several items, each of which is a yes/no question: {parts}."
+        return f"'{name}' is asked for by its words: {parts}."
+    if isinstance(first, Age):
+        return f"'{name}' is asked for as an age, in years at {Date('', '').written(first.on)}."
+    if isinstance(first, Weekday):
+        return f"'{name}' is asked for by the day of the week, which tells more than the date."
+    return f"'{name}' is asked for as a date. If it is known only afterwards, leave it out."
+
+
+def on_rounded(named: Sequence[str]) -> str:
+    """What a person should know of whole numbers beyond the precision of floats."""
+    return (
+        f"Whole numbers beyond {LARGEST_WHOLE:,} are rounded, so that some cannot be told apart: "
+        f"{listed(list(named))}. If they are codes or identifiers, write them as words, or leave them out."
+    )
+
+
+def guess_queries(
+    frame: pd.DataFrame,
+    column_types: Mapping[str, ColumnType],
+    floats_are_numbers: bool = False,
+    ask_all: bool = False,
+    missing_informs: bool = False,
+    labels: np.ndarray | None = None,
+    language: str | None = None,
+) -> Guess:
+    """The query of every column; raises NotAQuestion, with all columns that cannot be one.
+
+    With `floats_are_numbers`, a column of fractions is never yes/no. With `ask_all`, nothing is left out for having the
+    same value in every row or another one in each. With `missing_informs`, columns that lack a value in enough rows may
+    be answered "not given", and are then not the same in every row. Columns of one value and empty cells are yes/no
+    questions where the value is a tick mark or at least half of the cells are empty. Cells of several items, texts and
+    dates are asked for by parts, unless `ask_all`; dates by their weekday where that tells more of the `labels` (N,),
+    whole numbers of which those below 0 do not count. Questions are made in the `language`, "en" or "de", by default
+    that of the table.
+    """
+    queries: dict[str, Choice | Number] = {}
+    parts: dict[str, Sequence[Choice | Number]] = {}
+    unasked: dict[str, str] = {}
+    ticked: list[str] = []
+    problems: dict[str, str] = {}
+    by_name = zip(frame.columns, columns_of(frame), strict=True)
+    columns = {name: series for name, series in by_name if column_types.get(name) != "skip"}
+    numbers = {name: plain_numbers(series) for name, series in columns.items() if is_plain_number(series)}
+    if infinite := [name for name, values in numbers.items() if np.isinf(values).any()]:
+        raise ValueError(INFINITE.format(listed(infinite)))
+    for name, series in columns.items():
+        try:
+            if column_types.get(name) in PARTS:
+                parts[name] = queries_of_parts(name, pd.Series(series, name=name), column_types[name])
+                queries[name] = parts[name][0]
+                continue
+            if name in column_types:
+                queries[name] = query_of_type(name, pd.Series(series, name=name), column_types[name])
+                continue
+            query: Choice | Number | None
+            if name in numbers:
+                query, reason = _guess_number(name, series.dtype, numbers[name], floats_are_numbers)
+            elif not ask_all and (found := _guess_parts(name, series, labels)):
+                parts[name], query, reason = found, found[0], ""
+            else:
+                query, reason = _guess_other(name, series, ask_all)
+            if reason == CONSTANT and query is not None and (ticks := _ticks(name, query, series, missing_informs)):
+                query, reason = ticks, ""
+                ticked.append(name)
+            if reason == CONSTANT and query is not None and missing_informs and _lacks_values(query, series):
+                reason = ""
+            if reason and not ask_all:
+                is_gappy = reason == CONSTANT and query is not None and is_missing(query, series).any()
+                unasked[name] = CONSTANT_OR_EMPTY if is_gappy else reason
+            if query is not None and (ask_all or reason in ("", NUMBERING, UNIQUE)):
+                queries[name] = query
+        except NotAQuestion as problem:
+            problems[name] = str(problem)
+    if problems:
+        raise NotAQuestion(" ".join(problems.values()), list(problems))
+    asked = [name for name in queries if name not in unasked]
+    if not asked:  # what numbers the rows is all there is
+        asked, unasked = list(queries), {name: why for name, why in unasked.items() if name not in queries}
+    if not asked and unasked:
+        raise ValueError(
+            f"The table has no columns to ask for: {listed([f'{n!r} is {w}' for n, w in unasked.items()])}."
+        )
+    spoken = language_of(frame[list(columns)]) if language is None else language
+    if spoken not in LANGUAGES:
+        raise ValueError(f"Questions are made in {' or '.join(LANGUAGES)}, not in '{language}'.")
+    chosen = [in_language(query, spoken) for name in asked for query in parts.get(name, [queries[name]])]
+    if missing_informs:
+        chosen = [replace(query, may_be_missing=_lacks_values(query, columns[query.source])) for query in chosen]
+    rounded = [name for name in asked if name in numbers and _is_rounded(columns[name])]
+    guessed = tuple(name for name in asked if name in parts and name not in column_types)
+    return Guess(chosen, unasked, tuple(ticked), tuple(rounded), guessed)
+
+
+def _guess_parts(name: str, series: pd.Series, labels: np.ndarray | None) -> Sequence[Choice | Number]:
+    """The queries of a column of dates, of several items a cell, or of texts; none where it is none of these."""
+    if pd.api.types.is_timedelta64_dtype(series.dtype) or isinstance(series.dtype, pd.CategoricalDtype):
+        return []
+    if is_date_type(series):
+        return [] if series.nunique() < 2 else [best_date_query(name, series, labels)]
+    distinct = distinct_values(series)
+    if len(distinct.values) < 2:
+        return []
+    if _look_like_dates(distinct.values):
+        try:
+            return [best_date_query(name, series, labels)]
+        except ValueError as error:  # days and months cannot be told apart
+            raise NotAQuestion(str(error), [name]) from None
+    if items := item_queries(name, distinct):
+        return items
+    n_rows, n_different = int(distinct.counts.sum()), len({fold(value) for value in distinct.values})
+    is_free = n_different > MAX_CHOICES or len(distinct.values) == n_rows >= FEW_ROWS
+    return word_queries(name, distinct) if is_free and not _are_numbers(distinct) else []
+
+
+def _is_rounded(series: Any) -> bool:
+    """Whether a column holds whole numbers that floats cannot tell apart."""
+    if getattr(series.dtype, "kind", "") not in "iu" or not len(series):
+        return False
+    values = pd.Series(series).dropna()
+    return bool(len(values)) and max(abs(int(values.min())), abs(int(values.max()))) > LARGEST_WHOLE
+
+
+def guess_askable(frame: pd.DataFrame, column_types: Mapping[str, ColumnType], **options: Any) -> tuple[Guess, str]:
+    """The same without the columns that cannot be asked for, unless there is no other or all are wanted, and a text on
+    these."""
+    try:
+        return guess_queries(frame, column_types, **options), ""
+    except NotAQuestion as error:
+        asked = [name for name in frame.columns if name not in error.columns and column_types.get(name) != "skip"]
+        if not asked or options.get("ask_all"):
+            raise
+        skipped: dict[str, ColumnType] = dict.fromkeys(error.columns, "skip")
+        return guess_queries(frame, {**column_types, **skipped}, **options), str(error)
+
+
+def _ticks(name: str, query: Choice | Number, series: Any, missing_informs: bool) -> Choice | None:
+    """The yes/no question that a column of one value and empty cells is; None where these are rather missing. With
+    `missing_informs` they are, unless the value is a tick mark."""
+    if len(query.choices) > 1 and not isinstance(query, Number) and query.values != (0, 1):
+        return None  # its categories say that there are other values
+    is_empty = is_missing(query, series)
+    n_empty, n_rows = int(is_empty.sum()), len(is_empty)
+    if not n_empty:
+        return None
+    if isinstance(query, Choice) and len(query.choices) == 1:
+        value = query.values[0]
+    else:
+        value = as_written(distinct_values(pd.Series(series)).values[0])
+    if missing_informs and not looks_ticked(name, value):
+        return None
+    return tick(name, value) if is_ticked(name, value, n_rows - n_empty, n_empty) else None
+
+
+def is_ticked(name: str, value: Any, n_value: int, n_empty: int) -> bool:
+    """Whether a column of one value and empty cells is ticked or not, rather than the same wherever it is known."""
+    if not n_empty or fold(value) in NO_WORDS or fold(value) in MISSING_WORDS:
+        return False
+    return looks_ticked(name, value) or n_empty >= n_value >= LEAST_TICKED
+
+
+def _lacks_values(query: Choice | Number, series: Any) -> bool:
+    """Whether so many rows lack a value that this may be an answer, and others have one."""
+    missing = is_missing(query, series)
+    return max(LEAST_MISSING, LEAST_SHARE_MISSING * len(missing)) <= missing.sum() < len(missing)
+
+
+# Guesses: the query, and why it is better not asked
+
+
+def _guess_number(name: str, dtype: Any, numbers: np.ndarray, floats_are_numbers: bool) -> tuple[Choice | Number, str]:
+    present = numbers[~np.isnan(numbers)]
+    reason = EMPTY if not len(present) else CONSTANT if present.min() == present.max() else ""
+    is_float = dtype.kind == "f"
+    # Missing values turn 0 and 1 into fractions in many tables.
+    may_be_yes_no = not is_float or (not floats_are_numbers and len(present) < len(numbers))
+    if may_be_yes_no and len(present) and ((present == 0) | (present == 1)).all():
+        return yes_no(name), reason
+    if not reason and _is_numbering(name, numbers, is_float):
+        reason = NUMBERING
+    return Number(name, wording(name)), reason
+
+
+def _is_numbering(name: str, numbers: np.ndarray, is_float: bool) -> bool:
+    """Whether whole numbers count the rows, or all differ as identifiers do."""
+    n = len(numbers)
+    if n < FEW_ROWS // 2 or np.isnan(numbers[:2]).any():
+        return False
+    if numbers[1] - numbers[0] == 1 and (np.diff(numbers) == 1).all():
+        return True
+    if is_float or n < FEW_ROWS or np.isnan(numbers).any():
+        return False
+    span = float(numbers.max() - numbers.min() + 1)
+    may_be = n * (n - 1) / 2 / span >= LIKELY or ID_NAME.search(name.strip(" .:#")) is not None
+    return may_be and len(np.unique(numbers)) == n
+
+
+def _guess_other(name: str, series: pd.Series, ask_all: bool) -> tuple[Choice | Number | None, str]:
+    if is_date_type(series):
+        if not ask_all:  # otherwise it is asked for by parts
+            return None, CONSTANT if series.notna().any() else EMPTY
+        raise NotAQuestion(_dates(name), [name])
+    if pd.api.types.is_timedelta64_dtype(series.dtype):
+        raise NotAQuestion(
+            f"Column '{name}' holds durations: turn them into numbers, such as days, or leave them out: "
+            f"column_types={{{name!r}: 'skip'}}.",
+            [name],
+        )
+    distinct = distinct_values(series)
+    values, n_rows = distinct.values, int(distinct.counts.sum())
+    if all(isinstance(value, bool) for value in values):
+        reason = EMPTY if not len(values) else CONSTANT if len(values) == 1 else ""
+        if not isinstance(series.dtype, pd.CategoricalDtype):
+            return (yes_no(name) if len(values) else Number(name, wording(name))), reason
+    query = choice_query(name, series, distinct)
+    if isinstance(series.dtype, pd.CategoricalDtype) or query.is_yes_no:
+        n_used = len({fold(value) for value in values})
+        return query, EMPTY if not n_used else CONSTANT if n_used == 1 else ""
+    if len(query.choices) == 1:
+        return query, CONSTANT
+    if _look_like_dates(values):
+        raise NotAQuestion(_dates(name), [name])
+    if _are_numbers(distinct):
+        numbers = parse_numbers(series)
+        numbers = numbers[~np.isnan(numbers)]  # what else is there, such as the word of a line of sums, says nothing
+        is_counting = _is_numbering(name, numbers, bool((numbers % 1).any()))
+        return number_query(name, distinct), NUMBERING if is_counting and not ask_all else ""
+    if len(values) == n_rows >= FEW_ROWS and not ask_all:
+        return (query if len(query.choices) <= MAX_CHOICES else None), UNIQUE
+    if len(query.choices) > MAX_CHOICES:
+        raise NotAQuestion(_free_text(name, distinct), [name])
+    return query, ""
+
+
+def _dates(name: str) -> str:
+    return (
+        f"Column '{name}' holds dates: ask for them as dates, column_types={{{name!r}: 'date'}}, or leave them out: "
+        f"column_types={{{name!r}: 'skip'}}."
+    )
+
+
+def _free_text(name: str, distinct: Distinct) -> str:
+    stray = distinct.values[np.isnan(parse_numbers(distinct.values))]
+    skip = f"column_types={{{name!r}: 'skip'}}"
+    if len(stray) <= len(distinct.values) // 2:
+        named = listed([repr(text) for text in stray], 3)
+        return (
+            f"Column '{name}' holds numbers but for {named}: to count those as missing, say that it holds numbers, "
+            f"column_types={{{name!r}: 'number'}}, or leave it out: {skip}."
+        )
+    return (
+        f"Column '{name}' is not a question with a list of at most {MAX_CHOICES} answers: it holds "
+        f"{len(distinct.values)} different texts, such as {distinct.values[0]!r}. Leave it out, {skip}, or group its "
+        "values."
+    )
+
+
+def _look_like_dates(values: np.ndarray) -> bool:
+    some = values[:FEW_ROWS]
+    look = all(DATE_LOOK.fullmatch(value.strip()) if isinstance(value, str) else is_date(value) for value in some)
+    return look and bool(date_patterns(values))
+
+
+def _are_numbers(distinct: Distinct) -> bool:
+    """Whether texts are numbers but for some that say nothing and a few others; 007 is a code and not a number."""
+    values, counts, _ = distinct
+    numbers = parse_numbers(values)
+    is_number = ~np.isnan(numbers)
+    if is_number.sum() < 2 or any(LEADING_ZERO.match(str(value).strip()) for value in values[is_number]):
+        return False
+    says_nothing = np.array([fold(value) in MISSING_WORDS for value in values])
+    if not is_number.all() and np.isin(numbers[is_number], (0, 1)).all():
+        return False  # 0, 1 and unknown are three choices, as no, yes and unknown are
+    stray = ~is_number & ~says_nothing
+    return bool(
+        stray.sum() <= MAX_STRAY * (is_number | stray).sum()
+        and counts[stray].sum() <= MAX_STRAY * counts[is_number | stray].sum()
+    )
+
+
+LANGUAGES = ("en", "de")
+GERMAN = {
+    WHICH_DAY: ": an welchem Wochentag?",
+    HOW_OLD: ": wie viele Jahre alt?",
+    MENTIONED: ": kommt „{}“ vor?",
+}
+GERMAN_DAYS = ("Montag", "Dienstag", "Mittwoch", "Donnerstag", "Freitag", "Samstag", "Sonntag")
+GERMAN_HEADER = re.compile(
+    r"[äöüß]|(^|[\W_])(alter|geschlecht|farbe|preis|datum|ergebnis|gewicht|anzahl|kunde|geboren|geburtsdatum|ort|art|kosten)"
+    r"($|[\W_])",
+    re.I,
+)
+FEW_VALUES, LOOKED_AT = 3, 100
+
+
+def language_of(frame: pd.DataFrame) -> str:
+    """The language of a table's columns: German where a name or words for yes and no say so, and else English."""
+    if any(GERMAN_HEADER.search(str(name)) for name in frame.columns):
+        return "de"
+    for _, column in frame.items():
+        if column.dtype.kind in "fiub":
+            continue
+        words = {fold(value) for value in column[:LOOKED_AT].dropna() if isinstance(value, str)}
+        if len(words) <= FEW_VALUES and {"ja", "nein"} <= words:
+            return "de"
+    return "en"
+
+
+def in_language(query: Choice | Number, language: str) -> Choice | Number:
+    """The query asked in a language: what was made of the column's name, and words that are not from the data."""
+    if language != "de":
+        return query
+    part = query.name.removeprefix(f"{query.source}{BETWEEN}")
+    for english, german in GERMAN.items():
+        if query.text == wording(query.source, english.format(part)) != wording(query.source, ""):
+            query = replace(query, text=wording(query.source, german.format(part)))
+    if query.unit == "years":
+        query = replace(query, unit="Jahre")
+    if not isinstance(query, Choice):
+        return query
+    if query.choices == ("no", "yes") and (query.values == (0, 1) or query.empty_means is not None):
+        return replace(query, choices=("nein", "ja"))
+    if set(query.choices) <= set(WEEKDAYS) and query.choices == query.values:
+        return replace(query, choices=tuple(GERMAN_DAYS[WEEKDAYS.index(day)] for day in query.choices))
+    return query

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from pursuit.queries.column import NOT_GIVEN_TEXT, Choice, Doubt, Number, Query, listed, parse_choice, says_not_given
-from pursuit.queries.column_types import ColumnType, check_column_types, scaled
-from pursuit.queries.guessing import guess_askable
+from pursuit.queries.column_types import ColumnType, check_column_types, guess_askable, scaled
 from pursuit.queries.order import Order
 from pursuit.queries.own_inputs import OwnInputs, suitable_pieces
 from pursuit.queries.query_set import Answers, FeatureType, QuerySet

@@ -25,8 +25,7 @@ import torch
 from torch import Tensor
 
 from pursuit.queries import MAX_CHOICES, Choice, ColumnQueries, NotAQuestion, Number, QuerySet
-from pursuit.queries.column_types import ColumnType
-from pursuit.queries.guessing import is_ticked
+from pursuit.queries.column_types import ColumnType, is_ticked
 from pursuit.tables.arrow import NUMERIC, UNASKABLE, Piece, is_present, rows_in_a_chunk, sufficient_limit
 from pursuit.tables.labels import MAX_FRACTIONS, same_labels, with_same
 from pursuit.tables.source import ArrowSource

@@ -13,12 +13,12 @@ import pandas as pd
 
 from pursuit.queries import Choice, ColumnQueries, NotAQuestion, Number, Query, QuerySet
 from pursuit.queries.column import listed
-from pursuit.queries.column_types import check_column_types
-from pursuit.queries.guessing import (
+from pursuit.queries.column_types import (
     LEAST_MISSING,
     LEAST_SHARE_MISSING,
     NUMBERING,
     UNIQUE,
+    check_column_types,
     guess_askable,
     on_parts,
     on_rounded,

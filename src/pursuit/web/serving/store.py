@@ -15,30 +15,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from sqlalchemy import (
-    JSON,
-    Boolean,
-    Column,
-    ColumnElement,
-    DateTime,
-    Double,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Table,
-    Text,
-    bindparam,
-    create_engine,
-    delete,
-    event,
-    func,
-    insert,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
@@ -114,43 +91,50 @@ class Judged:
     n: int
 
 
-_TYPES = {str: Text, int: Integer, float: Double, bool: Boolean, datetime.datetime: DateTime, dict: JSON}
+_TYPES = {
+    str: sa.Text,
+    int: sa.Integer,
+    float: sa.Double,
+    bool: sa.Boolean,
+    datetime.datetime: sa.DateTime,
+    dict: sa.JSON,
+}
 
 
-def _column(name: str, hint: Any) -> Column[Any]:
+def _column(name: str, hint: Any) -> sa.Column[Any]:
     """The column of a field, by its type."""
     kinds = [get_origin(kind) or kind for kind in (get_args(hint) if isinstance(hint, UnionType) else [hint])]
     is_indexed, is_optional = name in ("model", "created", "updated", "owner"), NoneType in kinds
-    return Column(name, _TYPES[kinds[0]], primary_key=name == "id", index=is_indexed, nullable=is_optional)
+    return sa.Column(name, _TYPES[kinds[0]], primary_key=name == "id", index=is_indexed, nullable=is_optional)
 
 
-TABLES = MetaData()
-VERSIONS = Table("pursuit_schema", TABLES, Column("version", Integer, primary_key=True, autoincrement=False))
-SESSIONS = Table(
+TABLES = sa.MetaData()
+VERSIONS = sa.Table("pursuit_schema", TABLES, sa.Column("version", sa.Integer, primary_key=True, autoincrement=False))
+SESSIONS = sa.Table(
     "pursuit_sessions",
     TABLES,
     *(_column(name, hint) for name, hint in get_type_hints(StoredSession).items()),
-    Column("truth_folded", Text),
+    sa.Column("truth_folded", sa.Text),
 )
-PICTURES = Table(
+PICTURES = sa.Table(
     "pursuit_pictures",
     TABLES,
-    Column("session", ForeignKey("pursuit_sessions.id", ondelete="CASCADE"), primary_key=True),
-    Column("pixels", LargeBinary, nullable=False),
+    sa.Column("session", sa.ForeignKey("pursuit_sessions.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("pixels", sa.LargeBinary, nullable=False),
 )
 _ROW = SESSIONS.c
-_IS_JUDGED = or_(_ROW.truth.is_not(None), _ROW.accepted)
+_IS_JUDGED = sa.or_(_ROW.truth.is_not(None), _ROW.accepted)
 _JUDGED = [_ROW[field.name] for field in fields(Judged)[1:-1]]
 # All that accuracy over time needs: without it, every session with all its answers would be read.
-_OF_JUDGED = Index(
+_OF_JUDGED = sa.Index(
     "pursuit_judged", _ROW.created, _ROW.model, *_JUDGED, sqlite_where=_IS_JUDGED, postgresql_where=_IS_JUDGED
 )
 _COLUMNS = [_ROW[field.name] for field in fields(StoredSession)]
 # Statements of every move, which are made once: to make one takes longer than to execute it.
-_READ = select(*_COLUMNS).where(_ROW.id == bindparam("wanted"))
+_READ = sa.select(*_COLUMNS).where(_ROW.id == sa.bindparam("wanted"))
 _WRITTEN = ("revision", "updated", "fingerprint", *(field.name for field in fields(SessionRecord)))
-_WRITE = update(SESSIONS).where(_ROW.id == bindparam("wanted"), _ROW.revision == bindparam("seen"))
-_WRITE = _WRITE.values({name: bindparam(name) for name in _WRITTEN}).returning(_ROW.truth)
+_WRITE = sa.update(SESSIONS).where(_ROW.id == sa.bindparam("wanted"), _ROW.revision == sa.bindparam("seen"))
+_WRITE = _WRITE.values({name: sa.bindparam(name) for name in _WRITTEN}).returning(_ROW.truth)
 
 
 class SharedCommits:
@@ -263,9 +247,9 @@ class Store:
         TABLES.create_all(self.engine)
         _OF_JUDGED.create(self.engine, checkfirst=True)  # of tables that were made without it
         with self.engine.begin() as connection:
-            version = connection.scalar(select(func.max(VERSIONS.c.version)))
+            version = connection.scalar(sa.select(sa.func.max(VERSIONS.c.version)))
             if version is None:
-                connection.execute(insert(VERSIONS).values(version=SCHEMA_VERSION))
+                connection.execute(sa.insert(VERSIONS).values(version=SCHEMA_VERSION))
             return version or SCHEMA_VERSION
 
     def close(self) -> None:
@@ -301,9 +285,9 @@ class Store:
         )
 
         def keep(connection: Connection) -> None:
-            connection.execute(insert(SESSIONS).values(asdict(session)))
+            connection.execute(sa.insert(SESSIONS).values(asdict(session)))
             if pixels is not None:
-                connection.execute(insert(PICTURES).values(session=session.id, pixels=pixels))
+                connection.execute(sa.insert(PICTURES).values(session=session.id, pixels=pixels))
 
         self._write(keep)
         return session
@@ -329,7 +313,7 @@ class Store:
         """Note what it really was; whether there is such a session."""
         folded = None if truth is None else truth.casefold()
         values = {"truth": truth, "truth_folded": folded, "updated": now()}
-        changed = update(SESSIONS).where(_ROW.id == session_id).values(values)
+        changed = sa.update(SESSIONS).where(_ROW.id == session_id).values(values)
         return self._write(lambda connection: connection.execute(changed).rowcount == 1)
 
     def delete(self, session_id: str) -> bool:
@@ -340,9 +324,9 @@ class Store:
         """Delete all sessions that were not changed since; gives how many."""
         return self._delete(_ROW.updated < than)
 
-    def _delete(self, which: ColumnElement[bool]) -> int:
+    def _delete(self, which: sa.ColumnElement[bool]) -> int:
         # Pictures go with them.
-        n_deleted = self._write(lambda connection: connection.execute(delete(SESSIONS).where(which)).rowcount)
+        n_deleted = self._write(lambda connection: connection.execute(sa.delete(SESSIONS).where(which)).rowcount)
         if n_deleted and self._is_sqlite:
             with self.engine.connect() as connection:  # or the log before the file would still hold them
                 connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -350,27 +334,27 @@ class Store:
 
     def count(self) -> int:
         with self.engine.connect() as connection:
-            return connection.scalar(select(func.count()).select_from(SESSIONS)) or 0
+            return connection.scalar(sa.select(sa.func.count()).select_from(SESSIONS)) or 0
 
     def picture(self, session_id: str) -> bytes | None:
         with self.engine.connect() as connection:
-            return connection.scalar(select(PICTURES.c.pixels).where(PICTURES.c.session == session_id))
+            return connection.scalar(sa.select(PICTURES.c.pixels).where(PICTURES.c.session == session_id))
 
     # ---- many
 
     def find(self, search: "Search", limit: int, offset: int) -> tuple[int, list[StoredSession]]:
         """How many sessions a search finds, and some of them, the newest first."""
         wanted = search.conditions()
-        found = select(*_COLUMNS).where(*wanted).order_by(_ROW.created.desc(), _ROW.id)
+        found = sa.select(*_COLUMNS).where(*wanted).order_by(_ROW.created.desc(), _ROW.id)
         with self.engine.connect() as connection:
-            total = connection.scalar(select(func.count()).select_from(SESSIONS).where(*wanted)) or 0
+            total = connection.scalar(sa.select(sa.func.count()).select_from(SESSIONS).where(*wanted)) or 0
             rows = connection.execute(found.limit(limit).offset(offset))
             return total, [StoredSession(**row._mapping) for row in rows]
 
     def judged(self, search: "Search") -> list[Judged]:
         """How sessions with a truth ended, those of a day that ended alike together, the oldest first."""
-        day = func.date(_ROW.created)
-        ended = select(day, *_JUDGED, func.count()).where(*search.conditions(), _IS_JUDGED)
+        day = sa.func.date(_ROW.created)
+        ended = sa.select(day, *_JUDGED, sa.func.count()).where(*search.conditions(), _IS_JUDGED)
         with self.engine.connect() as connection:
             rows = connection.execute(ended.group_by(day, *_JUDGED).order_by(day)).all()
         return [Judged(datetime.date.fromisoformat(str(date)), *rest) for date, *rest in rows]
@@ -379,10 +363,10 @@ class Store:
         """The same, all of them, the oldest first, a part at a time."""
         last: tuple[datetime.datetime, str] | None = None
         while True:
-            found = select(*_COLUMNS).where(*search.conditions())
+            found = sa.select(*_COLUMNS).where(*search.conditions())
             if last is not None:
                 is_later = (_ROW.created == last[0]) & (_ROW.id > last[1])
-                found = found.where(or_(_ROW.created > last[0], is_later))
+                found = found.where(sa.or_(_ROW.created > last[0], is_later))
             ordered = found.order_by(_ROW.created, _ROW.id).limit(N_AT_ONCE)
             with self.engine.connect() as connection:
                 rows = [StoredSession(**row._mapping) for row in connection.execute(ordered)]
@@ -401,13 +385,13 @@ class Search:
     owner: str | None = None
     """None: of anybody, as only the operator may ask."""
 
-    def conditions(self) -> list[ColumnElement[bool]]:
-        found: list[ColumnElement[bool]] = [] if self.model is None else [_ROW.model == self.model]
+    def conditions(self) -> list[sa.ColumnElement[bool]]:
+        found: list[sa.ColumnElement[bool]] = [] if self.model is None else [_ROW.model == self.model]
         if self.owner is not None:
             found.append(_ROW.owner == self.owner)
         for word in self.text.casefold().split()[:MOST_WORDS]:
             found.append(
-                or_(
+                sa.or_(
                     _ROW.searchable.contains(word, autoescape=True),
                     _ROW.truth_folded.contains(word, autoescape=True),
                 )
@@ -442,7 +426,7 @@ def _engine(address: str | URL) -> Engine:
         if is_sqlite:
             url = url.set(database=str(_private_file(str(url.database))))
         arguments = {"timeout": SECONDS_TO_WAIT} if is_sqlite else {"connect_timeout": SECONDS_TO_WAIT}
-        engine = create_engine(
+        engine = sa.create_engine(
             url,
             connect_args=arguments,
             pool_pre_ping=not is_sqlite,
@@ -458,7 +442,7 @@ def _engine(address: str | URL) -> Engine:
             f"Databases of the kind {url.drivername} are not known: write sqlite:///FILE or postgresql://…"
         ) from None
     if is_sqlite:
-        event.listen(engine, "connect", _set_up_sqlite)
+        sa.event.listen(engine, "connect", _set_up_sqlite)
     return engine
 
 
