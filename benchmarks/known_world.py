@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from benchmarks.report import Record, columns, grid, grouped, origins
-from benchmarks.study import Study
+from benchmarks.study import Study, every
 from benchmarks.worlds import YesNoRows, yes_no_queries
 from pursuit import MLP, CarriedHistories, Confidence, InformationVIP, ModelSpec, Rows, SetNetwork, Stage
 from pursuit.evaluation.curves import evaluate
@@ -94,10 +94,10 @@ STUDY = Study(
     name=NAME,
     runs=[
         {"pursuer": "exact IP", "rows": 0, "seed": 0},
-        *({"pursuer": kind, "rows": rows, "seed": 0} for rows in SIZES for kind in ("counted", "V-IP")),
-        *({"pursuer": BY_INFORMATION, "rows": rows, "seed": 0} for rows in SIZES[1:]),
+        *every(rows=SIZES, pursuer=("counted", "V-IP"), seed=[0]),
+        *every(rows=SIZES[1:], pursuer=[BY_INFORMATION], seed=[0]),
         {"pursuer": "V-IP, random_share=0", "rows": SIZES[-1], "seed": 0},
-        *({"pursuer": f"set network, {how}", "rows": SIZES[-1], "seed": i} for how in ("max", "sum") for i in SEEDS),
+        *every(rows=SIZES[-1:], pursuer=("set network, max", "set network, sum"), seed=SEEDS),
     ],
     measure=measure,
     page=page,

@@ -1,39 +1,5 @@
-"""# Looking ahead
-
-Written by `python -m benchmarks lookahead`. **CUBE-NM** is a made set of
-[AFABench](https://github.com/Linusaronsson/AFA-Benchmark) on which whoever asks for the most information fails: a
-context, one of five, says which block of ten features depends on the label, one of eight; the other forty are noise.
-The context tells nothing about the label by itself. It is asked as one group, and costs what each of the fifty features
-costs. There are 40 pairs of context and label, with independent normal answers, so that beliefs, information and plans
-can be computed.
-
-- **exact** pursuers know the distribution: by the most information, by the most information in two answers, and with
-  the context first and the most information after it. **Best** is the largest accuracy that any plan with the context
-  first can have, by dynamic programming over all histories of the ten features of a block, with answers in six bins,
-  which loses a little.
-- **learnt** ones know training rows alone. The first three train equally long, 3,000 steps of 512 histories, without
-  teachers and with numbers as they are: greedy V-IP, which asks by information; `lookahead=1`, the straight-through
-  querier as it was; and `lookahead=5`. By default nothing is set, and training is as short as `fit` makes it.
-
-Below, three tables with and without look-ahead, measured on held-out training rows: accuracy and log loss, the mean
-after 1 to 20 questions.
-
-Accuracy is that of test rows after a budget, drawn anew. *Gain* is the mean over budgets 3, 5 and 7 of what a method is
-ahead of exact greedy, as a share of what the exact planner (context first) is ahead of it; in brackets, the same beside
-greedy V-IP that learnt from as many rows, where that was measured. *ms a session's step* is
-its CPU time from one question to the next.
-
-What makes the difference is that a group is one choice in training, too: one of the five answers to the context hardly
-tells where to look, and so was never worth asking for. Then even the straight-through querier that looks at the next
-answer alone (`lookahead=1`) asks for the context first here, because it generalizes from random histories, in which the
-context is worth much; looking ahead adds little, and that only with 50,000 rows. But it is luck: in a world of seven
-yes/no questions, two of which say which of four others is the label, `lookahead=1` misses them with some seeds, and
-`lookahead=5` with none (the gate below, 3,000 rows). By default training is too short, and
-the teachers, who are trees and know little of the context themselves, are no help. Tried and left out: losses of three
-or four straight-through choices in a row, which took as many times as long and found the context no sooner; and
-learning the sum of bits to come query by query (Q-learning), which found the context at once, but chose worse among the
-features of a block.
-"""
+"""CUBE-NM, a made set on which whoever asks for the most information fails: pursuers that know its distribution, and
+V-IP with and without looking ahead; then the same on a gate of yes/no questions and on tables."""
 
 import itertools
 import math
@@ -51,7 +17,7 @@ from torch.nn import functional as F
 from benchmarks.common import Stopwatch, ask_everything, read_table, score, split
 from benchmarks.report import NOTHING, Record, cell, columns, grid, grouped, met, origins
 from benchmarks.report import table as table_of
-from benchmarks.study import Study
+from benchmarks.study import Study, every
 from pursuit import MLP, CarriedHistories, ColumnQueries, Stage, VIPClassifier
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import by_groups, choose
@@ -346,14 +312,8 @@ def page(records: list[Record]) -> dict[str, str]:
         after = (cell(each, f"accuracy.{n}|.3f±") for n in BUDGETS)
         learning = cell(each, "context_first|.0%"), cell(each, "fit_cpu_seconds|.0f"), cell(each, "session_step_ms|.1f")
         lines.append([f"{name}, {rows:,} rows" if rows else f"exact: {name}", *after, beside, *learning])
-    titles = [
-        "",
-        *(f"after {n}" for n in BUDGETS),
-        "gain",
-        "context first",
-        "CPU seconds to learn",
-        "ms a session's step",
-    ]
+    titles = ["", *(f"after {n}" for n in BUDGETS)]
+    titles += ["gain", "context first", "CPU seconds to learn", "ms a session's step"]
     shown = columns(
         "accuracy = accuracy|.3f±; log loss = log_loss|.3f±; querier = querier; CPU seconds = fit_cpu_seconds|.0f"
     )
@@ -369,25 +329,10 @@ def page(records: list[Record]) -> dict[str, str]:
 STUDY = Study(
     name="lookahead",
     runs=[
-        *({"pursuer": plan, "rows": 0, "seed": 0} for plan in ("greedy", "two steps", "context first", "best")),
-        *(
-            {"pursuer": method, "rows": rows, "seed": seed}
-            for seed in (0, 1, 2)
-            for rows in (50_000, 10_000, 600)
-            for method in METHODS
-        ),
-        *(
-            {"pursuer": method, "rows": 0, "seed": seed, "table": GATE}
-            for seed in (0, 1, 2, 3, 4)
-            for method in METHODS
-            if method.startswith("lookahead")
-        ),
-        *(
-            {"pursuer": method, "rows": 0, "seed": seed, "table": name}
-            for seed in (0, 1, 2)
-            for name in TABLES
-            for method in ON_TABLES
-        ),
+        *every(seed=[0], rows=[0], pursuer=("greedy", "two steps", "context first", "best")),
+        *every(seed=(0, 1, 2), rows=(50_000, 10_000, 600), pursuer=METHODS),
+        *every(seed=(0, 1, 2, 3, 4), rows=[0], table=[GATE], pursuer=("lookahead=1", "lookahead=5")),
+        *every(seed=(0, 1, 2), rows=[0], table=TABLES, pursuer=ON_TABLES),
     ],
     measure=measure,
     page=page,

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 
 from benchmarks.report import Record, columns, grid, grouped, origins
-from benchmarks.study import Study
+from benchmarks.study import Study, every
 from benchmarks.worlds import yes_no_queries
 from pursuit import MLP, Budget, InformationVIP, ModelSpec, Rows, VIPClassifier, load
 from pursuit.evaluation.curves import evaluate
@@ -207,10 +207,10 @@ def page(records: list[Record]) -> dict[str, str]:
 STUDY = Study(
     name="many_rows",
     runs=[
-        *({"part": "engines", "way": way, "n_rows": 4_000_000} for way in list(WAYS)[:3]),
+        *every(part=["engines"], way=list(WAYS)[:3], n_rows=[4_000_000]),
         {"part": "engines", "way": "plain batches", "n_rows": PLAIN_ROWS},
-        *({"part": "rows", "way": "all cores", "n_rows": 10**k} for k in (5, 6, 7)),
-        *({"part": "nodes", "way": f"nodes: {n}", "n_rows": 3_000_000} for n in (1, 2, 3)),
+        *every(part=["rows"], way=["all cores"], n_rows=(10**5, 10**6, 10**7)),
+        *every(part=["nodes"], way=list(WAYS)[3:], n_rows=[3_000_000]),
         *({"part": "sizes", "queries": q, "labels": c} for q in QUERIES for c in N_LABELS if q * c <= MOST_ODDS),
     ],
     measure=measure,

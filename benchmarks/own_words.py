@@ -5,14 +5,15 @@ mind says the sentence, confirms what is true of the case, and is then asked as 
 import csv
 import statistics
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.report import Record, grid, grouped, origins
-from benchmarks.study import Study
+from benchmarks.report import Column, Record, grid, grouped, origins
+from benchmarks.study import Study, every
 from pursuit import ColumnQueries, PursuitEstimator, Questions
 from pursuit.methods import METHODS
 from pursuit.queries.own_words import Suggestion
@@ -124,29 +125,33 @@ def measure(domain: str, seed: int, n_rows: int = N_ROWS, most: int | None = Non
 
 
 def page(records: list[Record]) -> dict[str, str]:
-    by_domain = {**grouped(records, "domain"), "all": records}
-    columns = {
-        "sentences": lambda each: f"{sum(one['sentences'] for one in grouped(each, 'seed')[each[0]['seed']])}",
-        "answers in them": lambda each: f"{sum(one['answers'] for one in grouped(each, 'seed')[each[0]['seed']])}",
-        "right at place 1": lambda each: f"{_mean(each, 'first', 'answers'):.1%}",
-        "within 3": lambda each: f"{_mean(each, 'within 3', 'answers'):.1%}",
-        "first proposals that are meant": lambda each: f"{_mean(each, 'right', 'proposals'):.1%}",
-        "or true": lambda each: f"{_mean(each, 'true', 'proposals'):.1%}",
-        "questions without": lambda each: f"{_mean(each, 'plain', 'sentences'):.2f}",
-        "saved by a sentence": lambda each: f"{_mean(each, 'saved', 'sentences'):.2f}",
-        "right result without": lambda each: f"{_mean(each, 'plain hit', 'sentences'):.1%}",
-        "and with it": lambda each: f"{_mean(each, 'hit', 'sentences'):.1%}",
+    def total(key: str) -> Callable[[list[Record]], object]:
+        """Over the domains, of the first seed."""
+        return lambda each: sum(one[key] for one in each if one["seed"] == each[0]["seed"])
+
+    def mean(key: str, of: str, form: str = ".1%") -> Callable[[list[Record]], object]:
+        """Over what is counted, such as sentences."""
+        return lambda each: format(sum(one[key] * one[of] for one in each) / sum(one[of] for one in each), form)
+
+    columns: dict[str, Column] = {
+        "sentences": total("sentences"),
+        "answers in them": total("answers"),
+        "right at place 1": mean("first", "answers"),
+        "within 3": mean("within 3", "answers"),
+        "first proposals that are meant": mean("right", "proposals"),
+        "or true": mean("true", "proposals"),
+        "questions without": mean("plain", "sentences", ".2f"),
+        "saved by a sentence": mean("saved", "sentences", ".2f"),
+        "right result without": mean("plain hit", "sentences"),
+        "and with it": mean("hit", "sentences"),
     }
+    by_domain = {**grouped(records, "domain"), "all": records}
     return {"figures": grid(by_domain, columns, "domain"), "origins": origins(records, "domain")}
-
-
-def _mean(records: list[Record], key: str, weight: str) -> float:
-    return sum(one[key] * one[weight] for one in records) / sum(one[weight] for one in records)
 
 
 STUDY = Study(
     name="own-words",
-    runs=[{"domain": domain, "seed": seed} for domain in DOMAINS for seed in (0, 1, 2)],
+    runs=every(domain=DOMAINS, seed=(0, 1, 2)),
     measure=measure,
     page=page,
     quick={"n_rows": 5, "most": 3},

@@ -4,7 +4,6 @@ to learn from instead, and never reads the others."""
 
 import time
 from dataclasses import asdict
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from benchmarks.common import read_frame
-from benchmarks.report import Record, cell, grouped, origins, table
-from benchmarks.study import Study
+from benchmarks.report import NOTHING, Record, cell, grouped, origins, table
+from benchmarks.study import Study, every
 from pursuit import Stage, VIPRegressor
 
 COVERAGE, N_FOLDS = 0.9, 5
@@ -109,11 +108,8 @@ def page(records: list[Record]) -> dict[str, str]:
         forms = {"r2": ".3f±", "mae": "figure", "coverage": ".1%", "width": "figure"}
         rows = []
         for model in MODELS:
-            asked = (
-                cell(folds, f"models.{model}.mean_asked|.1f")
-                if "mean_asked" in folds[0]["models"][model]
-                else folds[0]["n_columns"]
-            )
+            asked = cell(folds, f"models.{model}.mean_asked|.1f")
+            asked = folds[0]["n_columns"] if asked == NOTHING else asked
             rows.append([model, asked, *(cell(folds, f"models.{model}.{key}|{form}") for key, form in forms.items())])
         sections[name] = said + table(["model", "questions", "R²", "mean error", "covered", "width"], rows)
     return {**sections, "origins": origins(records, "target")}
@@ -121,7 +117,7 @@ def page(records: list[Record]) -> dict[str, str]:
 
 STUDY = Study(
     name="regression",
-    runs=[{"target": target, "fold": fold} for target, fold in product(TARGETS, range(N_FOLDS))],
+    runs=every(target=TARGETS, fold=range(N_FOLDS)),
     measure=measure,
     page=page,
     quick={"max_rows": 120, "epochs": 2},

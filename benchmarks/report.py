@@ -1,6 +1,5 @@
 """What pages of results are made of: tables, rounded figures, verdicts and where the figures come from."""
 
-import json
 import platform
 import statistics
 import subprocess
@@ -147,13 +146,3 @@ def fill(page: Path, sections: Mapping[str, str], about: str = "") -> None:
         before, rest = text.split(start)
         text = f"{before}{start}{section.rstrip()}\n{end}{rest.split(end)[1]}"
     write_whole(page, text.encode())
-
-
-def save(measured: dict[str, Any], page: Callable[[dict[str, Any]], str], name: str, into: Path) -> str:
-    """Write what was measured, rounded, as NAME.json and its page as NAME.md; gives the page."""
-    into.mkdir(parents=True, exist_ok=True)
-    written = significant(measured)
-    text = page(written)  # of what the JSON says, so that the page can be written again from it
-    write_whole(into / f"{name}.json", (json.dumps(written, indent=1) + "\n").encode())
-    write_whole(into / f"{name}.md", text.encode())
-    return text

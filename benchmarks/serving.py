@@ -9,13 +9,12 @@ import random
 import tempfile
 import time
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
 
 from benchmarks.crowd import LOST_CONNECTION, Ledger, Person, Server, hellos_per_second
 from benchmarks.report import Record, columns, grid, grouped, met, origins
 from benchmarks.speed import quantile
-from benchmarks.study import Study
+from benchmarks.study import Study, every
 from pursuit.cli.served_models import default_models
 
 GOAL_MS = 15.0
@@ -134,10 +133,7 @@ def page(records: list[Record]) -> dict[str, str]:
 STUDY = Study(
     name="serving",
     runs=[
-        *(
-            {"people": n, "workers": own, "pause": pause}
-            for n, own, pause in product((50, 300, 500), (1, 2), [*PAUSES][:2])
-        ),
+        *every(people=(50, 300, 500), workers=(1, 2), pause=[*PAUSES][:2]),
         {"people": 200, "kills": 10},
     ],
     measure=measure,

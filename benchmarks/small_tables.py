@@ -10,24 +10,16 @@ from sklearn import datasets
 
 from benchmarks.common import Stopwatch, at_stop, bins_of, expected_error, read_table
 from benchmarks.report import Record, columns, grid, grouped, met, origins
-from benchmarks.study import Study
+from benchmarks.study import Study, every
 from pursuit import VIPClassifier
 from pursuit.estimators.network import GUESSING
 from pursuit.evaluation.calibration import accuracy_interval
 
 TRAIN_ROWS = {
-    "lymph": 50,
-    "iris": 50,
-    "wine": 60,
-    "heart": 100,
-    "dermatology": 100,
-    "breast_cancer": 100,
-    "titanic": 150,
-    "cylinder-bands": 150,
-    "kr-vs-kp": 150,
-    "credit": 200,
-    "sick": 200,
-    "vowel": 300,
+    **{"lymph": 50, "iris": 50, "wine": 60},
+    **dict.fromkeys(("heart", "dermatology", "breast_cancer"), 100),
+    **dict.fromkeys(("titanic", "cylinder-bands", "kr-vs-kp"), 150),
+    **{"credit": 200, "sick": 200, "vowel": 300},
 }
 """How many rows of each table are learnt from; all others are the truth."""
 SEEDS, SHUFFLED_SEEDS = range(100, 117), range(100, 103)
@@ -115,12 +107,8 @@ def page(records: list[Record]) -> dict[str, str]:
             f"({rate:.1%}); {below} are below it and {len(covered) - sum(covered) - below} above it. Wanted are at "
             f"least {WANTED:.0%}: {met(rate, least=WANTED)}. The range is {width:.2f} wide on average.\n"
         )
-    guessing = {
-        "splits": shown["splits"],
-        **columns("announced from = low|.2f; to = high|.2f; found = accuracy|.3f; always the same label = guess|.3f"),
-        "range holds it": shown["range holds it"],
-        "says it may be guessing": shown["says it may be guessing"],
-    }
+    of_guesses = "splits; announced from; to; found; always the same label; range holds it; says it may be guessing"
+    guessing = {**{title: shown[title] for title in of_guesses.split("; ")}, "found": "accuracy|.3f"}
     return {
         "verdict": verdict,
         "figures": grid(by_table, shown, "table"),
@@ -131,10 +119,7 @@ def page(records: list[Record]) -> dict[str, str]:
 
 STUDY = Study(
     name="small-tables",
-    runs=[
-        *({"table": table, "seed": seed, "shuffled": True} for seed in SHUFFLED_SEEDS for table in SHUFFLED),
-        *({"table": table, "seed": seed} for seed in SEEDS for table in TRAIN_ROWS),
-    ],
+    runs=[*every(seed=SHUFFLED_SEEDS, table=SHUFFLED, shuffled=[True]), *every(seed=SEEDS, table=TRAIN_ROWS)],
     measure=measure,
     page=page,
     quick={"settings": {"max_queries": 3}},

@@ -15,7 +15,7 @@ from torch import Tensor
 from benchmarks import worlds
 from benchmarks.per_row import PerRow, confident
 from benchmarks.report import Record, columns, figure, grid, grouped, met, origins, wanted
-from benchmarks.study import Study
+from benchmarks.study import Study, every
 from pursuit import MLP, CarriedHistories, Confidence, PaperConv, Session, Stage, StoppingRule, TrainingRun
 from pursuit.evaluation.curves import evaluate
 from pursuit.inference.rollout import pursue_in_batches
@@ -261,9 +261,9 @@ def page(records: list[Record]) -> dict[str, str]:
 STUDY = Study(
     name="speed",
     runs=[
-        *({"part": "training", "case": case} for case in TRAINING),
-        *({"part": "evaluation", "case": case} for case in ("digits", "mnist")),
-        *({"part": "session", "case": case} for case in ("paper", "fast")),
+        *every(part=["training"], case=TRAINING),
+        *every(part=["evaluation"], case=("digits", "mnist")),
+        *every(part=["session"], case=("paper", "fast")),
     ],
     measure=measure,
     page=page,

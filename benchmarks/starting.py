@@ -14,7 +14,7 @@ import urllib.request
 from pathlib import Path
 
 from benchmarks.report import RESULTS, Record, columns, grid, grouped, origins, wanted
-from benchmarks.study import Study
+from benchmarks.study import Study, every
 from pursuit.cli.app import COMMANDS
 
 PROGRAM = [sys.executable, "-m", "pursuit"]
@@ -111,7 +111,7 @@ def page(records: list[Record]) -> dict[str, str]:
 
 STUDY = Study(
     name="starting",
-    runs=[{"what": what} for what in (*AT_ONCE, IMPORTED, *COMPUTING, FIRST_LINE, ANSWERS, DEMO, TORCH)],
+    runs=every(what=(*AT_ONCE, IMPORTED, *COMPUTING, FIRST_LINE, ANSWERS, DEMO, TORCH)),
     measure=measure,
     page=page,
     quick={"rounds": 1},

@@ -9,10 +9,11 @@ import inspect
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,11 @@ class Study:
                 path.unlink(missing_ok=True)
             fill(path, sections, inspect.getdoc(inspect.getmodule(self.measure)) or "")
         return pages
+
+
+def every(**settings: Iterable[Any]) -> list[Run]:
+    """A run for each combination of settings; the last of them changes first."""
+    return [dict(zip(settings, values, strict=True)) for values in product(*settings.values())]
 
 
 @cache

@@ -3,7 +3,6 @@ for exactly the same subsets."""
 
 import statistics
 from collections.abc import Callable, Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import torch
 
 from benchmarks.common import Split, Stopwatch, ask_everything, at_stop, beliefs, read_table, score, split, typed
 from benchmarks.report import NOTHING, Record, cell, grid, grouped, met, origins, table
-from benchmarks.study import Study
+from benchmarks.study import Study, every
 from benchmarks.tables import forest
 from pursuit import Rows, VIPClassifier
 
@@ -137,7 +136,7 @@ def subsets_table(by_table: dict[str, list[Record]], key: str, best: Callable[..
 
 STUDY = Study(
     name="subsets",
-    runs=[{"table": one, "seed": seed} for seed, one in product((0, 1, 2), TABLES)],
+    runs=every(seed=(0, 1, 2), table=TABLES),
     measure=measure,
     page=page,
     quick={"n_subsets": 1},
