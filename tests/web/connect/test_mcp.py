@@ -21,7 +21,7 @@ MODES = ("auto", "legacy")
 TOKEN = "a-token-of-many-characters"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server(models: ServedModels) -> Any:
     from pursuit.web.connect.mcp import make_server
 
