@@ -87,7 +87,9 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(wo
         assert f"{name} cannot be written: give a file that ends in .json or .csv" in " ".join(refused.stderr.split())
 
 
-@pytest.mark.parametrize("options", [(), ("--target", "label"), ("--max-queries", "2")])
+@pytest.mark.parametrize(
+    "options", [(), pytest.param(("--target", "label"), marks=pytest.mark.slow), ("--max-queries", "2")]
+)
 def test_what_is_measured_does_not_depend_on_the_engine(workspace: Path, options: tuple[str, ...]) -> None:
     frame = pd.read_csv(workspace / "patients.csv")
     frame.loc[[3, 7], "label"] = [None, "boredom"]

@@ -196,7 +196,7 @@ def test_the_label_is_guessed_in_every_kind_of_file(
     assert guess_target(_frame(source, options), "t") == "diagnosis"
 
 
-@pytest.mark.parametrize("ending", ["parquet", "feather"])
+@pytest.mark.parametrize("ending", ["parquet", pytest.param("feather", marks=pytest.mark.slow)])
 def test_a_number_in_a_file_of_any_kind_is_predicted_as_such(cases: pd.DataFrame, tmp_path: Path, ending: str) -> None:
     pytest.importorskip("pyarrow")
     fever = cases["fever"].rename("result") * 2 + pd.Series(range(120)) / 100

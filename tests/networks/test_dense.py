@@ -136,7 +136,7 @@ def test_dropout_drops_its_share_at_other_places_each_time_and_keeps_the_mean(p:
     torch.manual_seed(0)
     dropout, ones = Dropout(p), torch.ones(shape)
     masks = torch.stack([dropout(ones) for _ in range(4 if len(ones) > 3 else 1000)])
-    assert set(masks.unique().tolist()) == {0.0, masks.max().item()}
+    assert ((masks == 0) | (masks == masks.max())).all()
     assert masks.max().item() == pytest.approx(1 / (1 - p))
     assert (masks == 0).float().mean().item() == pytest.approx(p, abs=0.01)
     together = ((masks[0::2] == 0) & (masks[1::2] == 0)).float().mean().item()  # no more than by chance

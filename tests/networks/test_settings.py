@@ -131,7 +131,10 @@ def test_the_memory_format_does_not_matter(settings: NetworkSettings, query_set:
 @pytest.mark.parametrize(
     ("settings", "query_set"),
     # Processors without bfloat16 take half a minute for the one network that cannot be made narrow.
-    [pytest.param(*case, marks=pytest.mark.slow if isinstance(case[0], PaperConv) else ()) for case in CASES],
+    [
+        pytest.param(*case, marks=pytest.mark.slow if isinstance(case[0], PaperConv) or case[0] in VARIANTS else ())
+        for case in CASES
+    ],
 )
 def test_training_in_bfloat16_is_finite(settings: NetworkSettings, query_set: QuerySet) -> None:
     model = VIP.build(ModelSpec(query_set, list("abcd"), settings)).to(memory_format=torch.channels_last)  # type: ignore[call-overload]

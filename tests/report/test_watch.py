@@ -63,6 +63,7 @@ def model() -> NaiveBayesIPClassifier:
     return NaiveBayesIPClassifier(random_state=0, stop="confidence=0.9").fit(*table(np.random.default_rng(0), 1000))
 
 
+@cache
 def played(n: int, flip: float = 0.1, coin: float | None = None, unknown: str = "") -> list[Kept]:
     """Sessions with people whose answers are wrong as often as `flip` says."""
     rng = np.random.default_rng(5)
@@ -136,7 +137,7 @@ def test_a_session_of_another_model_is_left_out() -> None:
 
 
 def test_confirmed_sessions_are_rows_of_the_answers_that_were_given() -> None:
-    sessions = played(30)
+    sessions = played(100)[:30]
     X, y = confirmed_rows(model(), [*sessions, Kept("x", sessions[0].created, sessions[0].moves, "something else")])
     assert len(y) == 30
     assert set(y) <= set(LABELS)
