@@ -316,7 +316,8 @@ def test_the_classifier_goes_on_from_where_both_ended(
     moved = (model.classifier[-1].weight - weight).norm() / weight.norm()
     assert 0 < moved < 0.5, "it learns further, and does not begin again"
     both = {(TwoQueriers, vip_module.LOOKAHEAD)}
-    assert looked == (both if querier == "information" else both | {(VIP, None)})
+    assert looked == (both if querier == "information" else both | {(VIP, vip_module.LOOKAHEAD_ALONE)})
+    assert model.lookahead is None
 
 
 SLOW = pytest.mark.slow

@@ -28,8 +28,8 @@ TUNABLE = {**OF_NETWORK, "random_share": OneOf((0.4, 1.0, 2.0))}
 """The search space of `pursuit tune`."""
 LOOKED_AT = 4096
 """Number of rows from which the encoding of answers is read."""
-LOOKAHEAD = 5
-"""How many answers ahead the straight-through querier looks where held-out rows say whether it pays."""
+LOOKAHEAD, LOOKAHEAD_ALONE = 5, 2
+"""How many answers ahead the straight-through querier looks where held-out rows say whether it pays, and afterwards."""
 CHOOSING = 0.4
 """Share of the steps in which both queriers learn; the one that held-out rows prefer has the rest for itself."""
 ALONE = "alone"
@@ -113,8 +113,8 @@ class VIPEstimator(TaughtEstimator):
         run: TrainingRun,
     ) -> tuple[Any, list[Kept]]:
         """Both queriers learn at first; then held-out rows choose one, and the classifier learns from its chains alone.
-        By then it has found what decides where to look, and looks no further than the next answer: what is worth most
-        there is learnt best by itself. Where teachers judge, few steps are needed, and both learn to the end."""
+        Where to look far ahead has been found by then, and looking less far it learns better which answer tells most.
+        Where teachers judge, few steps are needed, and both learn to the end."""
         if not isinstance(learner, TwoQueriers) or early_stopping is None:
             return super()._train(learner, rows, stages, seed, early_stopping, run)
         both = [stage.scaled(CHOOSING) for stage in stages]
@@ -131,9 +131,10 @@ class VIPEstimator(TaughtEstimator):
             second = replace(second, folder=run.path / ALONE)
         _, ends_of_both = super()._train(learner, rows, both, seed, early_stopping, first)
         chosen, self._querier_reason = better_querier(learner, early_stopping.rows, self.max_queries)
-        chosen.lookahead = None
         if isinstance(chosen, InformationVIP):
             chosen.learns_after = False
+        elif chosen.lookahead is not None:
+            chosen.lookahead.n_answers = LOOKAHEAD_ALONE
         _, ends = super()._train(chosen, rows, alone, seed, early_stopping, second)
         return chosen, [
             Kept(CHOOSING * before.share + (1 - CHOOSING) * after.share, after.temperature)
@@ -245,8 +246,8 @@ class VIPClassifier(TaughtClassifier, VIPEstimator):
     lookahead : "auto" or int
         Over how many answers the straight-through querier learns to be right: with 1, over the next one alone; with
         more, it also asks what tells little by itself, but decides what to ask next. "auto" looks 5 answers ahead
-        while it learns both queriers, so that rows not learnt from say whether it pays. A number above 1 takes the
-        straight-through querier, which looks so far to the end.
+        while it learns both queriers, so that rows not learnt from say whether it pays, and 2 after that. A number
+        above 1 takes the straight-through querier, which looks so far to the end.
     cost_aware : bool, optional
         Whether to ask for the most bits per unit of cost, instead of the most bits. By default it does where the costs
         of queries, or of groups of them, differ, unless they are patches or the querier is straight-through.
