@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.report import RESULTS, cpu, save, table, where
+from benchmarks.report import RESULTS, cpu, significant, table, where
+from pursuit.files import write_whole
 
 if TYPE_CHECKING:
     from fuzz.__main__ import Count
@@ -58,11 +59,15 @@ def _where() -> dict[str, Any]:
 
 def put(part: str, values: dict[str, Any], into: Path = RESULTS) -> None:
     """Replace one part of what is written down, and write the page again."""
+    into.mkdir(parents=True, exist_ok=True)
     path = into / f"{NAME}.json"
     measured = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if part == "inputs":  # those of other targets stay as they were measured
         values = {**values, "targets": {**measured.get(part, {}).get("targets", {}), **values["targets"]}}
-    save({**measured, part: values}, page, NAME, into)
+    written = significant({**measured, part: values})
+    text = page(written)  # of what the JSON says
+    write_whole(path, (json.dumps(written, indent=1) + "\n").encode())
+    write_whole(into / f"{NAME}.md", text.encode())
 
 
 def page(measured: dict[str, Any]) -> str:
