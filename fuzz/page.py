@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.report import RESULTS, cpu, significant, table, where
+
 from pursuit.files import write_whole
 
 if TYPE_CHECKING:
