@@ -209,7 +209,9 @@ def page(measured: dict[str, Any]) -> str:
 
 
 def _record(found: dict[str, Any]) -> None:
-    from benchmarks.report import RESULTS, cpu, save, where
+    from benchmarks.report import RESULTS, cpu, where
+
+    from fuzz.page import save
 
     save({**found, "where": {**where("cpu"), "processor": cpu()}}, page, "api-fuzzing", RESULTS)
 

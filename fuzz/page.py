@@ -1,7 +1,7 @@
 """What came of bad inputs and of killed trainings, as docs/results/fuzzing.json and its page."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,15 +60,20 @@ def _where() -> dict[str, Any]:
 
 def put(part: str, values: dict[str, Any], into: Path = RESULTS) -> None:
     """Replace one part of what is written down, and write the page again."""
-    into.mkdir(parents=True, exist_ok=True)
     path = into / f"{NAME}.json"
     measured = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if part == "inputs":  # those of other targets stay as they were measured
         values = {**values, "targets": {**measured.get(part, {}).get("targets", {}), **values["targets"]}}
-    written = significant({**measured, part: values})
-    text = page(written)  # of what the JSON says
-    write_whole(path, (json.dumps(written, indent=1) + "\n").encode())
-    write_whole(into / f"{NAME}.md", text.encode())
+    save({**measured, part: values}, page, NAME, into)
+
+
+def save(measured: dict[str, Any], page: Callable[[dict[str, Any]], str], name: str, into: Path) -> None:
+    """Write what was measured, rounded, as NAME.json and its page as NAME.md."""
+    into.mkdir(parents=True, exist_ok=True)
+    written = significant(measured)
+    text = page(written)  # of what the JSON says, so that the page can be written again from it
+    write_whole(into / f"{name}.json", (json.dumps(written, indent=1) + "\n").encode())
+    write_whole(into / f"{name}.md", text.encode())
 
 
 def page(measured: dict[str, Any]) -> str:
