@@ -114,7 +114,7 @@ def _report(session: "Session", answers: list[str]) -> None:
     for text in answers:
         try:
             name, answer = split_report(text)
-            take_answer(answer, functools.partial(report_answer, session, name))
+            take_answer(answer, functools.partial(report_answer, session, name, unasked=True))
         except DoubtfulAnswer as error:
             raise ValueError(f"--tell {text}: {error.doubt} If it is right, write {shlex.quote(text + '!')}.") from None
         except ValueError as error:

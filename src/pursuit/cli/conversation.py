@@ -373,9 +373,9 @@ def split_report(text: str) -> tuple[str, str]:
     return name.strip(), answer.strip()
 
 
-def report_answer(session: Session, name: str, answer: str, confirmed: bool) -> None:
-    """Take an answer that a person gives unasked, or corrects so."""
+def report_answer(session: Session, name: str, answer: str, confirmed: bool, unasked: bool = False) -> None:
+    """Take an answer that a person gives by the name of its question, or corrects so."""
     if session.is_answered(name):
         session.change(name, answer, confirmed=confirmed)
     else:
-        session.tell(answer, name, confirmed=confirmed)
+        session.tell(answer, name, confirmed=confirmed, unasked=unasked)

@@ -380,15 +380,15 @@ class Session:
 
     # ---- what the person does
 
-    def tell(self, answer: Any, query: str | None = None, *, confirmed: bool = False) -> None:
+    def tell(self, answer: Any, query: str | None = None, *, confirmed: bool = False, unasked: bool = False) -> None:
         """Answer the question asked, or volunteer the answer to another one, named or worded `query`, at any time.
 
         A number far outside what training saw raises DoubtfulAnswer, with what may have been meant, and is only taken
-        if it is `confirmed`.
+        if it is `confirmed`. An answer that is `unasked` counts as volunteered even if its question would be next.
         """
         index = self._next_query() if query is None else self.place_of(query)
-        is_asked = not self.done and index == self._log.next_query and not self._log.is_beforehand(index)
-        self._tell(index, answer, confirmed, volunteered=not is_asked)
+        is_next = not self.done and index == self._log.next_query and not self._log.is_beforehand(index)
+        self._tell(index, answer, confirmed, volunteered=unasked or not is_next)
 
     def _tell(self, index: int, answer: Any, confirmed: bool = False, *, volunteered: bool) -> None:
         before = self._log.told.get(index)
