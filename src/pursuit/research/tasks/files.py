@@ -30,7 +30,6 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import numpy as np
 
 from pursuit.files import check_file, parse_json
-from pursuit.tables.csv import unpacked
 from pursuit.version import __version__
 
 OnProgress = Callable[[int, int | None], None]
@@ -504,6 +503,8 @@ def _naming_damage(path: str | Path) -> Iterator[None]:
 
 def _opened(path: str | Path) -> BinaryIO:
     """A file to read from, decompressed if it starts like gz or xz, whatever its name."""
+    from pursuit.tables.csv import unpacked  # which imports pandas: `pursuit tasks` looks for files only
+
     path = Path(path)
     check_file(path)
     with path.open("rb") as file:
