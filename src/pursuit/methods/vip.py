@@ -113,8 +113,8 @@ class VIPEstimator(TaughtEstimator):
         run: TrainingRun,
     ) -> tuple[Any, list[Kept]]:
         """Both queriers learn at first; then held-out rows choose one, and the classifier learns from its chains alone.
-        Where to look far ahead has been found by then, and looking less far it learns better which answer tells most.
-        Where teachers judge, few steps are needed, and both learn to the end."""
+        By then the querier knows which queries pay off only later, and a shorter look-ahead makes its next choice more
+        accurate. Where teachers judge, few steps are needed, and both learn to the end."""
         if not isinstance(learner, TwoQueriers) or early_stopping is None:
             return super()._train(learner, rows, stages, seed, early_stopping, run)
         both = [stage.scaled(CHOOSING) for stage in stages]
