@@ -196,10 +196,11 @@ class Job:
 
 
 def _work(measure: Any, run: Run, sender: Connection, seconds: float | None, gigabytes: float | None) -> None:
-    """Send what a run finds, or why it fails. The system ends it after so many seconds of computing: on a machine that
-    is busy otherwise, those of a clock say little."""
+    """Send what a run finds, or why it fails. The system ends it after so many seconds of computing, not counting the
+    imports before it: on a machine that is busy otherwise, those of a clock say little."""
     warnings.simplefilter("ignore")
-    limits = [(resource.RLIMIT_DATA, gigabytes and gigabytes * 2**30), (resource.RLIMIT_CPU, seconds)]
+    cpu_seconds = seconds and time.process_time() + seconds
+    limits = [(resource.RLIMIT_DATA, gigabytes and gigabytes * 2**30), (resource.RLIMIT_CPU, cpu_seconds)]
     for kind, limit in limits:
         if limit:
             resource.setrlimit(kind, (math.ceil(limit), resource.getrlimit(kind)[1]))
