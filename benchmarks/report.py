@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from pursuit.files import write_whole
-from pursuit.research.experiments.results import provenance as where  # noqa: F401
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 NOTHING = "–"
@@ -112,6 +111,13 @@ def origins(records: Iterable[Record], *keys: str) -> str:
         text = ", ".join(f"{key} {value}" for key, value in record["where"].items())
         found.setdefault(text, {})[", ".join(str(dig(record, key)) for key in keys)] = None
     return "".join(f"- {'; '.join(names)}: {text}\n" if keys else f"- {text}\n" for text, names in found.items())
+
+
+def where(device: str = "cpu") -> Record:
+    """What computed a figure: commit, versions, machine and device."""
+    from pursuit.research.experiments.results import provenance  # imports torch, which pages do without
+
+    return provenance(device)
 
 
 def cpu() -> str:
