@@ -254,7 +254,7 @@ def test_queries_of_ones_own_are_asked_better_than_by_chance(
 def test_wrong_settings_are_refused() -> None:
     with pytest.raises(TypeError, match="GIPSettings"):
         GIPClassifier(settings=Langevin()).fit(*table())  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="hidden layers"):
+    with pytest.raises(ValueError, match="hidden layer"):
         GIPSettings(hidden=())
     assert not {"network", "standardise", "shared"} & set(GIPClassifier().get_params())
 

@@ -60,9 +60,8 @@ def test_other_images_and_patches(shape: tuple[int, int, int]) -> None:
 def test_settings_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 8x8 pixels, not 7x9"):
         DenseNet(2, (1, 1, 1, 1)).build(PatchQueries((3, 7, 9), 2), 3, False)
-    for blocks in ((), (6, 0)):
-        with pytest.raises(ValueError, match="at least one block"):
-            DenseNet(blocks=blocks)
-    for growth, reduction in ((0, 0.5), (32, 0.0), (32, 1.5), (32, float("nan"))):
-        with pytest.raises(ValueError, match="growth of at least 1 and a reduction above 0 and up to 1"):
-            DenseNet(growth, reduction=reduction)
+    with pytest.raises(ValueError, match="at least one block"):
+        DenseNet(blocks=())
+    for reduction in (0.0, 1.5, float("nan")):
+        with pytest.raises(ValueError, match="a reduction above 0 and up to 1"):
+            DenseNet(reduction=reduction)

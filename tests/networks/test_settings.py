@@ -241,3 +241,22 @@ def test_pooled_linear_reads_the_mean_of_each_channel() -> None:
     head = pooled_linear(3, 2)
     cells = torch.randn(4, 3, 5, 6)
     torch.testing.assert_close(head(cells), head[2](cells.mean(dim=(2, 3))))  # type: ignore[index]
+
+
+@pytest.mark.parametrize("size", [0, -3, 2.5, "wide", 2**14 + 1, 10**9, 10**30], ids=str)
+def test_layers_of_no_size_or_beyond_all_memory_are_refused(size: object) -> None:
+    makers = (
+        lambda n: MLP((8, n)),
+        lambda n: SetNetwork(n),
+        lambda n: SetNetwork(width=n),
+        lambda n: SetNetwork(hidden=(n,)),
+        lambda n: Conv((4, n)),
+        lambda n: Conv(hidden=n),
+        lambda n: DenseNet(n),
+        lambda n: DenseNet(blocks=(n,)),
+        lambda n: DLA((n, 4, 4), (1,)),
+        lambda n: DLA((4, 4, 4), (n,)),
+    )
+    for make in makers:
+        with pytest.raises(ValueError, match=r"needs \w+ of 1 to 16,384, not"):
+            make(size)

@@ -169,6 +169,7 @@ def test_images_without_rows_or_with_holes_are_refused() -> None:
         ({"size": 2, "stride": 0}, "must be at least 1, not 0"),
         ({"size": 2, "low": 1.0}, "not from 1.0 to 1.0"),
         ({"size": 2, "low": float("nan")}, "Pixels must range"),
+        ({"size": 2, "high": 10**400}, "Pixels must range"),
     ],
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any], message: str) -> None:

@@ -28,6 +28,7 @@ from pursuit.inference.incremental import EvidenceState, HistoryState
 from pursuit.inference.pursuer import Labels
 from pursuit.inference.stopping import BIT
 from pursuit.methods.shared.generative import AnswerLikelihood, n_at_once
+from pursuit.networks.settings import check_sizes
 from pursuit.queries import QuerySet
 from pursuit.registry import register, settings_from, to_config
 from pursuit.training import Batch, Learner, RandomHistories, Stage, TrainingOutcome
@@ -122,8 +123,7 @@ class ConvLayers:
     """Numbers in the encoder's layer behind them."""
 
     def __post_init__(self) -> None:
-        if min(*self.channels, self.dense) < 1:
-            raise ValueError(f"Layers of G-IP need at least one number each, not {self}.")
+        check_sizes(self, "channels", "dense")
 
 
 @register
@@ -137,9 +137,9 @@ class GIPSettings:
     langevin: Langevin = field(default_factory=Langevin)
 
     def __post_init__(self) -> None:
-        hidden = (1,) if isinstance(self.hidden, ConvLayers) else self.hidden
-        if self.latent < 1 or not hidden or min(hidden) < 1:
-            raise ValueError(f"G-IP needs a latent variable and hidden layers of at least one number each, not {self}.")
+        check_sizes(self, "latent", *(() if isinstance(self.hidden, ConvLayers) else ("hidden",)))
+        if self.hidden == ():
+            raise ValueError("G-IP needs at least one hidden layer.")
 
     @classmethod
     def suiting(cls, query_set: QuerySet) -> Self:

@@ -31,6 +31,7 @@ from pursuit.inference.stopping import BIT
 from pursuit.methods.shared.generative import AnswerLikelihood, Gaussian, n_at_once, of_random_queries, some_labels
 from pursuit.networks.dense import dense_layers
 from pursuit.networks.first_layer import split_first_layer
+from pursuit.networks.settings import check_sizes
 from pursuit.registry import register
 from pursuit.training import Batch, ClassifierModel, Stage, TrainingOutcome
 from pursuit.training.learner import ModelSpec
@@ -189,8 +190,9 @@ class PartialVAESettings:
             raise ValueError(f"reward is 'label' or 'eddi', not {self.reward!r}.")
         if self.samples < 2 or self.samples % 2:
             raise ValueError(f"samples come in pairs: their number is even and at least 2, not {self.samples}.")
-        if min(self.latent, self.width, self.labels, 1 if self.candidates is None else self.candidates) < 1:
-            raise ValueError(f"latent, width, labels and candidates are at least 1, in {self}.")
+        check_sizes(
+            self, "latent", "width", "labels", "samples", *(("candidates",) if self.candidates is not None else ())
+        )
         if self.label_weight is not None and not self.label_weight > 0:
             raise ValueError(f"label_weight is above 0, not {self.label_weight}: without it no label is learnt.")
 

@@ -30,6 +30,7 @@ from pursuit.inference.pursuer import choose
 from pursuit.methods.shared.generative import Gaussian, n_at_once, of_random_queries, some_labels
 from pursuit.networks import MLP
 from pursuit.networks.dense import dense_layers
+from pursuit.networks.settings import check_sizes
 from pursuit.queries import QuerySet
 from pursuit.registry import register
 from pursuit.training import Batch, ClassifierModel, Stage, TrainingOutcome
@@ -59,8 +60,7 @@ class SEFASettings:
     """Number of labels that attributions are computed for; where there are more, these stand for all."""
 
     def __post_init__(self) -> None:
-        if min(self.latent, self.width, self.training_samples, self.samples, self.labels) < 1:
-            raise ValueError(f"Sizes and numbers of samples are at least 1, in {self}.")
+        check_sizes(self, "latent", "width", "training_samples", "samples", "labels")
         if not 0 <= self.beta < math.inf:
             raise ValueError(f"beta is a weight of 0 or more, not {self.beta}.")
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pursuit.networks.dense import dense_layers
-from pursuit.networks.settings import TrunkAndHeads, need_patches
+from pursuit.networks.settings import TrunkAndHeads, check_sizes, need_patches
 from pursuit.queries import PatchGrid, QuerySet
 from pursuit.registry import register
 
@@ -32,6 +32,9 @@ class Conv(TrunkAndHeads):
     padded: bool = True
     """Whether maps keep their size in a convolution. Without padding, as in the paper, 28x28 pixels take half the
     operations."""
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "channels", "hidden")
 
     def trunk(self, query_set: QuerySet) -> nn.Module:
         return _Encoder(query_set.input_shape[0], self.channels, self.padded)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from pursuit.networks.settings import TrunkAndHeads
+from pursuit.networks.settings import TrunkAndHeads, check_sizes
 from pursuit.queries import QuerySet
 from pursuit.registry import register
 
@@ -33,6 +33,9 @@ class MLP(TrunkAndHeads):
     direct: bool = False
     """Whether the heads also read the input itself. What answers say of the label one by one is then learnt at once:
     where they are independent given the label, nothing else is needed for the posterior."""
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "hidden")
 
     def trunk(self, query_set: QuerySet) -> nn.Module:
         n_inputs = int(torch.Size(query_set.input_shape).numel())
@@ -68,6 +71,7 @@ class SetNetwork(TrunkAndHeads):
     """What normalises the hidden layers; "batch" needs at least two rows in every training batch."""
 
     def __post_init__(self) -> None:
+        check_sizes(self, "embedding", "width", "hidden")
         if self.aggregate not in ("sum", "max"):
             raise ValueError(f"SetNetwork aggregates by 'sum' or 'max', not by {self.aggregate!r}.")
         if self.norm not in NORMS:

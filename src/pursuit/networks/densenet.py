@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pursuit.networks.settings import TrunkAndHeads, need_patches, pooled_linear
+from pursuit.networks.settings import TrunkAndHeads, check_sizes, need_patches, pooled_linear
 from pursuit.queries import QuerySet
 from pursuit.registry import register
 
@@ -28,13 +28,11 @@ class DenseNet(TrunkAndHeads):
     reduction: float = 0.5
 
     def __post_init__(self) -> None:
-        if not self.blocks or min(self.blocks) < 1:
-            raise ValueError(f"DenseNet needs at least one block, of one layer or more, not {self.blocks}.")
-        if self.growth < 1 or not 0 < self.reduction <= 1:
-            raise ValueError(
-                "DenseNet needs a growth of at least 1 and a reduction above 0 and up to 1, not "
-                f"{self.growth} and {self.reduction}."
-            )
+        check_sizes(self, "growth", "blocks")
+        if not self.blocks:
+            raise ValueError("DenseNet needs at least one block.")
+        if not 0 < self.reduction <= 1:
+            raise ValueError(f"DenseNet needs a reduction above 0 and up to 1, not {self.reduction}.")
 
     def trunk(self, query_set: QuerySet) -> nn.Module:
         n_channels = 2 * self.growth

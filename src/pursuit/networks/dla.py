@@ -6,7 +6,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from pursuit.networks.settings import TrunkAndHeads, need_patches, pooled_linear
+from pursuit.networks.settings import TrunkAndHeads, check_sizes, need_patches, pooled_linear
 from pursuit.queries import PatchGrid, QuerySet
 from pursuit.registry import register
 
@@ -27,10 +27,11 @@ class DLA(TrunkAndHeads):
     decode: bool = False
 
     def __post_init__(self) -> None:
-        if not self.levels or min(self.levels) < 1 or len(self.channels) != len(self.levels) + 2:
+        check_sizes(self, "channels", "levels")
+        if not self.levels or len(self.channels) != len(self.levels) + 2:
             raise ValueError(
-                "DLA needs at least one tree, of level 1 or more, and two more channels than levels, not channels "
-                f"{self.channels} with levels {self.levels}."
+                f"DLA needs at least one tree, and two more channels than levels, not channels {self.channels} with "
+                f"levels {self.levels}."
             )
 
     def trunk(self, query_set: QuerySet) -> nn.Module:

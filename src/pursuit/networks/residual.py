@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pursuit.networks.settings import NetworkSettings, need_patches
+from pursuit.networks.settings import MOST_UNITS, NetworkSettings, need_patches
 from pursuit.queries import PatchGrid, QuerySet
 from pursuit.registry import register
 
@@ -33,8 +33,9 @@ class Residual(NetworkSettings):
 
     def __post_init__(self) -> None:
         for name, width in (("classifier_width", self.classifier_width), ("querier_width", self.querier_width)):
-            if not width * CHANNELS[0] >= 1:
-                raise ValueError(f"Residual needs a {name} of at least 1/{CHANNELS[0]}, not {width}.")
+            if not 1 / CHANNELS[0] <= width <= MOST_UNITS / CHANNELS[-1]:
+                most = MOST_UNITS // CHANNELS[-1]
+                raise ValueError(f"Residual needs a {name} of 1/{CHANNELS[0]} to {most}, not {width}.")
 
     @staticmethod
     def suits(query_set: QuerySet) -> bool:

@@ -2,11 +2,15 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from numbers import Integral
 from typing import ClassVar
 
 from torch import nn
 
 from pursuit.queries import PatchGrid, QuerySet
+
+MOST_UNITS = 2**14
+"""Of a layer."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,15 @@ class TrunkAndHeads(NetworkSettings):
         trunk = self.trunk(query_set)
         other = trunk if shared else self.trunk(query_set)
         return nn.Sequential(trunk, querier_head), nn.Sequential(other, classifier_head)
+
+
+def check_sizes(settings: object, *names: str) -> None:
+    """Raise ValueError if one of these settings, a number or several, is no size that a layer can have."""
+    for name in names:
+        sizes = getattr(settings, name)
+        several = sizes if isinstance(sizes, tuple | list) else (sizes,)
+        if not all(isinstance(size, Integral) and 1 <= int(size) <= MOST_UNITS for size in several):
+            raise ValueError(f"{type(settings).__name__} needs {name} of 1 to {MOST_UNITS:,}, not {sizes}.")
 
 
 def reads_next_apart(network: nn.Module) -> bool:

@@ -15,6 +15,8 @@ from pursuit.registry import register
 SHADES = " ░▒▓█"
 MOST_PATCHES, MOST_VALUES, MOST_SHOWN = 200_000, 50_000_000, 2**25
 """Of an image: more can neither be shown to a person nor learnt."""
+MOST_PIXEL = 1e9
+"""Of either sign: pixels are single numbers of the computer, and their range must be one too."""
 WORDED_PIXELS = 9
 """Up to this many pixels an answer is written pixel by pixel; above it, as mean brightness."""
 
@@ -90,8 +92,10 @@ class PatchQueries(QuerySet):
             )
         if stride < 1:
             raise ValueError(f"The stride between patches must be at least 1, not {stride}.")
-        if not low < high:
-            raise ValueError(f"Pixels must range from low to a larger high, not from {low} to {high}.")
+        if not -MOST_PIXEL <= low < high <= MOST_PIXEL:
+            raise ValueError(
+                f"Pixels must range from low to a larger high, within ±{MOST_PIXEL:g}, not from {low} to {high}."
+            )
         if threshold is not None and not low < threshold <= high:
             raise ValueError(
                 f"The threshold between dark and bright lies between {low} and {high}, not at {threshold}."
