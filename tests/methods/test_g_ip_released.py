@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
@@ -132,6 +132,19 @@ def test_convolutions_lead_to_z_and_back_to_the_image(shape: tuple[int, int, int
     assert model.eval().decoded(torch.zeros(2, 5, 3, 100)).shape == (2, 5, 3, x[0].numel())
 
 
+def test_norms_within_convolutions_change_nothing_that_is_decoded() -> None:
+    model = untrained(SMALL_IMAGES, settings=GIPSettings(4, ConvLayers((2, 3, 4, 5), dense=8)))
+    for layer in model.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            nn.init.uniform_(layer.running_var, 0.5, 2.0)
+            for numbers in (layer.running_mean, layer.weight, layer.bias):
+                nn.init.normal_(numbers, 1.0, 0.5)
+    z, y = torch.randn(6, 4), torch.arange(6) % 2
+    hidden = model.decoder.latent(z) + model.decoder.label(y)
+    expected = model.decoder.rest(hidden[..., None, None]).flatten(1)
+    torch.testing.assert_close(model.decoder(z, y), expected)
+
+
 def test_convolutions_are_refused_where_there_are_no_large_images() -> None:
     for query_set in (COLUMNS, PatchQueries((1, 8, 8), size=3)):
         assert GIPSettings.released(query_set).hidden == (128, 512)
@@ -144,7 +157,7 @@ def test_numbers_that_do_not_fit_are_refused() -> None:
         Langevin(clip=1.0, cut=1.0)
     with pytest.raises(ValueError, match="at least n_chains"):
         Langevin(n_chains=10, n_samples=9)
-    with pytest.raises(ValueError, match="at least one number"):
+    with pytest.raises(ValueError, match="channels of 1 to"):
         ConvLayers((1, 2, 3, 0))
 
 
