@@ -225,6 +225,17 @@ def test_modules_and_files_named_in_a_sentence_exist() -> None:
                 assert any((place / code).exists() for place in places), f"{page.name} names {code}"
 
 
+def test_figures_beside_methods_are_those_of_the_results() -> None:
+    """Results are measured again, and what is said about methods must follow: each figure is on a page that is linked."""
+    text = (DOCS / "methods.md").read_text(encoding="utf-8")
+    said = text.split("## What was measured")[1].split("## The methods")[0]
+    pages = [DOCS / link for link in set(re.findall(r"\((results/\w+\.md)\)", said))]
+    measured = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    figures = re.findall(r"\d+\.\d+|\d+%", said)
+    assert len(figures) > 40
+    assert [figure for figure in figures if figure not in measured] == []
+
+
 def test_every_name_beside_an_equation_exists() -> None:
     module, n_names = "", 0
     for code in re.findall(r"`([^`]+)`", (DOCS / "algorithm.md").read_text(encoding="utf-8").split("## 10.")[1]):
