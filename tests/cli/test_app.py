@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.text import Text
 
 from program import run
 from pursuit import cli
@@ -38,6 +39,15 @@ def test_commands_come_in_the_order_people_need_them(tmp_path: Path) -> None:
         "data",
     ]
     assert commands == [*first, *then]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_is_shown_to_the_letter(name: str) -> None:
+    """Words in square brackets would be taken for colours, and left out."""
+    command = load_command(name)
+    for one in [command, *getattr(command, "commands", {}).values()]:
+        for text in [one.help or "", *(getattr(parameter, "help", None) or "" for parameter in one.params)]:
+            assert Text.from_markup(text).plain == text
 
 
 HEAVY = ("torch", "pandas", "sklearn", "scipy", "matplotlib", "lightning_fabric", "narwhals")

@@ -77,5 +77,5 @@ class ServingOptions:
     ] = False
     fhir: Annotated[bool, Option("Answer $next-question of HL7 FHIR, too, at /fhir.", "--fhir")] = False
     words: Annotated[
-        bool, Option("Propose answers to what people say in their own words, too; needs pursuit[words].", "--words")
+        bool, Option("Propose answers to what people say in their own words, too; needs the extra words.", "--words")
     ] = False
