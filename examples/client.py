@@ -51,15 +51,18 @@ def show(state: dict[str, Any]) -> None:
 def interview(address: str, model: str) -> None:
     """Ask the person in the terminal until the model is sure. Every move names the revision that was seen."""
     session = call(address, "/api/sessions", {"model": model})
+    doubted = ""
     while not session["state"]["done"]:
         show(session["state"])
         said = input("   your answer (empty: don't know, u: undo): ").strip()
         move: dict[str, Any] = {"move": "undo"} if said == "u" else {"move": "tell", "answer": said or None}
+        move["confirmed"] = bool(said) and said == doubted  # a number far outside the usual range counts if it is said twice
         path = f"/api/sessions/{session['id']}/moves"
         try:
             session = call(address, path, {**move, "revision": session["revision"]})
         except Problem as problem:
-            print(f"   {problem}")
+            doubted = said if problem.doubt else ""
+            print(f"   {problem}" + (" If it is right, say it again." if doubted else ""))
             session = problem.session or session  # somebody else went on with it
     result = session["state"]["result"]
     print(f"It is {result['label']}. What speaks for it:")

@@ -162,3 +162,9 @@ def test_every_choice_can_be_given_as_it_is_written(choices: tuple[str, str]) ->
         x = torch.zeros(1)
         query_set.tell(x, 0, choice)
         assert query_set.describe(0, x) == choice
+
+
+def test_a_list_of_texts_with_commas_can_be_told_apart() -> None:
+    assert listed(["no", "yes"]) == "no, yes"
+    assert listed(["no", "yes, in front", "yes, below"]) == "no; yes, in front; yes, below"
+    assert listed(["a, b", *"cdefgh"], 2) == "a, b; c and 5 more"

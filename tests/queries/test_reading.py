@@ -89,7 +89,7 @@ def test_a_few_texts_among_numbers_count_as_missing_with_one_warning() -> None:
     with pytest.warns(UserWarning, match="among numbers") as caught:
         query_set = ColumnQueries.from_data(frame, ask_all=True)
     (warning,) = caught
-    assert str(warning.message) == "Texts among numbers count as missing: '?', 'n/a', 'many' in 'a', '-' in 'b'."
+    assert str(warning.message) == "Texts among numbers count as missing: '?', 'n/a', 'many' in 'a'; '-' in 'b'."
     assert warning.filename == __file__
     first, _ = query_set.queries
     assert isinstance(first, Number)

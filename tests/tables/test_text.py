@@ -101,7 +101,7 @@ def test_a_zip_archive_holds_one_table(tmp_path: Path) -> None:
 def test_files_of_other_programs_are_called_by_their_names(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     for content, message in (
-        (b"\xd0\xcf\x11\xe0 old", "an old Excel file: open it there and save it as CSV"),
+        (b"\xd0\xcf\x11\xe0 old", "an old Excel file: open it in Excel and save it as .xlsx or CSV"),
         (pickle.dumps([1]), "a pickle: read it in Python and write it as CSV or Parquet"),
         (b'[{"a": 1}, 5]', "is JSON, but not a list of objects"),
         (b'[{"a": 1}', "cannot be read as JSON"),

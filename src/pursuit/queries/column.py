@@ -435,6 +435,7 @@ def _range_text(least: str | None, most: str | None) -> str:
 
 
 def listed(items: Sequence[Any], most: int = 6) -> str:
-    """A list for a message, cut where it would get long."""
-    shown = ", ".join(str(item) for item in items[:most])
+    """A list for a message, cut where it would get long. Items that hold commas are divided by semicolons."""
+    texts = [str(item) for item in items[:most]]
+    shown = ("; " if any(", " in text for text in texts) else ", ").join(texts)
     return shown + (f" and {len(items) - most} more" if len(items) > most else "")

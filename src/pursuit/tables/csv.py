@@ -34,7 +34,7 @@ ZIP = b"PK\x03\x04", b"PK\x05\x06"  # with files, and without any
 OPENERS = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\0", lzma.open))
 """How files are opened that begin with these bytes, whatever their name."""
 NOT_TABLES = (
-    (b"\xd0\xcf\x11\xe0", "an old Excel file: open it there and save it as CSV"),
+    (b"\xd0\xcf\x11\xe0", "an old Excel file: open it in Excel and save it as .xlsx or CSV"),
     (b"PAR1", "a Parquet file: give it a name that ends in .parquet"),
     (b"ARROW1", "an Arrow file: give it a name that ends in .arrow"),
     (b"\x28\xb5\x2f\xfd", "compressed by zstd: unpack it first"),

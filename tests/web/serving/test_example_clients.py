@@ -44,6 +44,13 @@ def test_the_client_in_python_holds_an_interview(models: ServedModels, tmp_path:
     assert f"/api/sessions/{sessions[0]['id']}/report" in said
 
 
+def test_the_client_in_python_takes_a_doubtful_number_that_is_said_twice(models: ServedModels, tmp_path: Path) -> None:
+    with running(models, f"sqlite:///{tmp_path / 'a.sqlite'}") as client:
+        said = run(client, typed="winter\nno\n392\n392\n\n\n\n")
+    assert said.count("Did you mean 39.2? If it is right, say it again.") == 1
+    assert "It is " in said
+
+
 def test_the_client_in_python_asks_without_a_session(client: Client) -> None:
     said = run(client, "--model", "ordered", "--next", "winter")
     assert "0. season? [autumn/spring/summer/winter]" in said
@@ -130,7 +137,9 @@ def play(address: str) -> tuple[str, str]:
                 break
             field = page.get_by_role("textbox")
             if field.count():
-                field.fill("39.2")
+                field.fill("392")  # far outside the usual range
+                page.get_by_role("button", name="OK").click()
+                page.get_by_text("If it is right, press OK again.").wait_for()
                 page.get_by_role("button", name="OK").click()
             else:
                 page.get_by_role("button", name="no", exact=True).click()
