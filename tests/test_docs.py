@@ -225,6 +225,15 @@ def test_modules_and_files_named_in_a_sentence_exist() -> None:
                 assert any((place / code).exists() for place in places), f"{page.name} names {code}"
 
 
+@pytest.mark.parametrize("page", ["design.md", "methods.md"])
+def test_names_in_the_pages_about_code_are_in_the_code(page: str) -> None:
+    files = [path for path in (ROOT / "src").rglob("*") if path.suffix in (".py", ".js", ".html")]
+    words = set(re.findall(r"\w+", "\n".join(path.read_text(encoding="utf-8") for path in files)))
+    names = {code for code in inline_code(DOCS / page) if re.fullmatch(r"\w*(_|[a-z][A-Z])\w*", code)}
+    assert len(names) > 10
+    assert names - words == set()
+
+
 def test_figures_beside_methods_are_those_of_the_results() -> None:
     """Results are measured again, and what is said about methods must follow: each figure is on a page that is linked."""
     text = (DOCS / "methods.md").read_text(encoding="utf-8")
