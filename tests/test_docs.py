@@ -183,6 +183,17 @@ def test_make_targets_exist() -> None:
     assert [(page, target) for page, target in used if target not in targets] == []
 
 
+def test_pages_that_show_what_a_command_prints_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    tool = importlib.import_module("shown_output")
+    first_seen: dict[str, list[str]] = {}
+    for shown in tool.SHOWN:
+        if shown.page:
+            lines = blocks(ROOT / shown.page, "text")[shown.block].splitlines()
+            whole = first_seen.setdefault(shown.command, lines)
+            assert set(lines) <= set(whole), f"{shown.page}: run python tools/shown_output.py"
+
+
 def test_the_program_says_what_the_page_of_the_tasks_shows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("PURSUIT_DATA", raising=False)
     monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path))
