@@ -56,7 +56,7 @@ def interview(address: str, model: str) -> None:
         show(session["state"])
         said = input("   your answer (empty: don't know, u: undo): ").strip()
         move: dict[str, Any] = {"move": "undo"} if said == "u" else {"move": "tell", "answer": said or None}
-        move["confirmed"] = bool(said) and said == doubted  # a number far outside the usual range counts if it is said twice
+        move["confirmed"] = bool(said) and said == doubted  # a number far outside the usual range, said twice
         path = f"/api/sessions/{session['id']}/moves"
         try:
             session = call(address, path, {**move, "revision": session["revision"]})

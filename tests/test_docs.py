@@ -246,7 +246,7 @@ def test_names_in_the_pages_about_code_are_in_the_code(page: str) -> None:
 
 
 def test_figures_beside_methods_are_those_of_the_results() -> None:
-    """Results are measured again, and what is said about methods must follow: each figure is on a page that is linked."""
+    """Where results are measured again, what is said about methods must follow: its figures are on the linked pages."""
     text = (DOCS / "methods.md").read_text(encoding="utf-8")
     said = text.split("## What was measured")[1].split("## The methods")[0]
     pages = [DOCS / link for link in set(re.findall(r"\((results/\w+\.md)\)", said))]

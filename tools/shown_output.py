@@ -38,7 +38,10 @@ TABLE = "docs/examples/repairs.csv"
 TRAIN = f"pursuit train {TABLE} --target fault --questions docs/examples/repairs.toml --out runs/repairs"
 EXPLAIN = f"pursuit explain runs/repairs --data {TABLE} --row 2"
 COSTS = TRAIN.replace("--out runs/repairs", "--cost heats=20 --cost stops_after=30 --out runs/costs")
-DIABETES = "from sklearn.datasets import load_diabetes as load; load(as_frame=True, scaled=False).frame.to_csv('diabetes.csv', index=False)"
+DIABETES = (
+    "from sklearn.datasets import load_diabetes as load; "
+    "load(as_frame=True, scaled=False).frame.to_csv('diabetes.csv', index=False)"
+)
 REGRESS = "pursuit train diabetes.csv --target target --regress --out runs/diabetes"
 SHOWN = (
     Shown(TRAIN, "docs/quickstart.md", 1),
