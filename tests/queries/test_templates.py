@@ -64,7 +64,7 @@ def test_days_of_the_week_and_words() -> None:
     ],
 )
 def test_the_language_is_seen(columns: dict[str, Any], language: str) -> None:
-    assert language_of(pd.DataFrame(columns)) == language
+    assert language_of({name: pd.Series(values) for name, values in columns.items()}) == language
 
 
 def test_it_may_be_chosen() -> None:

@@ -101,6 +101,25 @@ def test_a_very_wide_header_line_is_divided(tmp_path: Path) -> None:
     assert table.frame.columns.tolist() == names
 
 
+def test_a_header_line_longer_than_what_is_looked_at_is_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pursuit.tables.csv.SNIFFED_CHARACTERS", 8)
+    table = table_of(tmp_path / "t.csv", "first,second,third\n1,2,3,,\n4,5,6\n")
+    assert values(table) == {"first": [1, 4], "second": [2, 5], "third": [3, 6]}
+
+
+def test_columns_that_change_keep_their_places_among_many(tmp_path: Path) -> None:
+    names = [f"c{i}" for i in range(400)]
+    cells = ["1", "word", "word ", "3,5 €", "12 %", " "]
+    rows = [[cells[i % len(cells)] for i in range(400)] for _ in range(3)]
+    table = table_of(tmp_path / "t.csv", "\n".join(";".join(row) for row in [names, *rows]))
+    assert list(table.frame.columns) == names
+    first = [None if pd.isna(value) else value for value in table.frame.iloc[0]]
+    assert first == [[1, "word", "word", 3.5, 12, None][i % len(cells)] for i in range(400)]
+    assert table.units == {name: ["€", "%"][i % 6 - 3] for i, name in enumerate(names) if i % 6 in (3, 4)}
+
+
 @pytest.mark.parametrize("text", ["a,b\n1,2,\n3,4,\n", "a,b\n1,2\n3,4,\n", "a,b\n1,2,,\n3,4\n"])
 def test_separators_at_the_ends_of_lines_do_not_move_values(tmp_path: Path, text: str) -> None:
     assert values(table_of(tmp_path / "t.csv", text)) == {"a": [1, 3], "b": [2, 4]}

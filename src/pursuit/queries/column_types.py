@@ -595,13 +595,13 @@ def guess_queries(
         raise ValueError(
             f"The table has no columns to ask for: {listed([f'{n!r} is {w}' for n, w in unasked.items()])}."
         )
-    spoken = language_of(frame[list(columns)]) if language is None else language
+    spoken = language_of(columns) if language is None else language
     if spoken not in LANGUAGES:
         raise ValueError(f"Questions are made in {' or '.join(LANGUAGES)}, not in '{language}'.")
     chosen = [in_language(query, spoken) for name in asked for query in parts.get(name, [queries[name]])]
     if missing_informs:
         chosen = [replace(query, may_be_missing=_lacks_values(query, columns[query.source])) for query in chosen]
-    rounded = [name for name in asked if name in numbers and _is_rounded(columns[name])]
+    rounded = [name for name in asked if name in numbers and _is_rounded(columns[name], numbers[name])]
     guessed = tuple(name for name in asked if name in parts and name not in column_types)
     return Guess(chosen, unasked, tuple(ticked), tuple(rounded), guessed)
 
@@ -627,12 +627,9 @@ def _guess_parts(name: str, series: pd.Series, labels: np.ndarray | None) -> Seq
     return word_queries(name, distinct) if is_free and not _are_numbers(distinct) else []
 
 
-def _is_rounded(series: Any) -> bool:
-    """Whether a column holds whole numbers that floats cannot tell apart."""
-    if getattr(series.dtype, "kind", "") not in "iu" or not len(series):
-        return False
-    values = pd.Series(series).dropna()
-    return bool(len(values)) and max(abs(int(values.min())), abs(int(values.max()))) > LARGEST_WHOLE
+def _is_rounded(series: Any, numbers: np.ndarray) -> bool:
+    """Whether a column holds whole numbers that floats, as which they are the `numbers`, cannot tell apart."""
+    return series.dtype.kind in "iu" and bool((np.abs(numbers) >= LARGEST_WHOLE).any())
 
 
 def guess_askable(frame: pd.DataFrame, column_types: Mapping[str, ColumnType], **options: Any) -> tuple[Guess, str]:
@@ -807,14 +804,14 @@ GERMAN_HEADER = re.compile(
 FEW_VALUES, LOOKED_AT = 3, 100
 
 
-def language_of(frame: pd.DataFrame) -> str:
+def language_of(columns: Mapping[str, Any]) -> str:
     """The language of a table's columns: German where a name or words for yes and no say so, and else English."""
-    if any(GERMAN_HEADER.search(str(name)) for name in frame.columns):
+    if any(GERMAN_HEADER.search(str(name)) for name in columns):
         return "de"
-    for _, column in frame.items():
+    for column in columns.values():
         if column.dtype.kind in "fiub":
             continue
-        words = {fold(value) for value in column[:LOOKED_AT].dropna() if isinstance(value, str)}
+        words = {fold(value) for value in column[:LOOKED_AT] if isinstance(value, str)}
         if len(words) <= FEW_VALUES and {"ja", "nein"} <= words:
             return "de"
     return "en"

@@ -75,12 +75,13 @@ def as_frame(data: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
 
 
 def columns_of(frame: pd.DataFrame) -> list[Any]:
-    """The columns of a table: as arrays where all are numbers of one type, because a Series takes longer to make than
-    most columns of wide tables to read; otherwise as Series."""
+    """The columns of a table: numbers as arrays, because a Series takes longer than most columns of wide tables to
+    read; others as Series."""
     dtypes = frame.dtypes.unique()
-    if len(dtypes) == 1 and isinstance(dtypes[0], np.dtype) and dtypes[0].kind in "fiub":
+    are_numbers = {dtype: isinstance(dtype, np.dtype) and dtype.kind in "fiub" for dtype in dtypes}
+    if len(dtypes) == 1 and all(are_numbers.values()):
         return list(frame.to_numpy().T)
-    return [series for _, series in frame.items()]
+    return [series.to_numpy() if are_numbers[series.dtype] else series for _, series in frame.items()]
 
 
 def is_float_array(data: Any) -> bool:

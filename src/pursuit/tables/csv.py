@@ -16,7 +16,7 @@ import warnings
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -264,6 +264,7 @@ NEARLY_ALL = 0.9
 SPACE = r"[\s\u00a0\u202f]*"
 CURRENCY = r"(?:[$€£¥]|EUR|USD|GBP|CHF)"
 UNIT = rf"^{CURRENCY}{SPACE}|{SPACE}(?:%|{CURRENCY})$"
+DIGIT = re.compile(r"\d")
 NUMBER_LIKE = r"[+-]?[\d.,]*\d[\d.,]*(?:[eE][+-]?\d+)?"
 PLAIN = NUMBER_LIKE.replace(".,", ".")
 """A number without commas and units."""
@@ -347,13 +348,14 @@ def read_csv(
     layout = _find_layout(text)
     if as_text:
         return CsvTable(_parse(text, layout, options, dtype=str, keep_default_na=False), text, layout)
-    frame = as_read = _parse(text, layout, options, dtype=dict.fromkeys(texts, str))
+    frame = _parse(text, layout, options, dtype=dict.fromkeys(texts, str))
     remarks = [text.remark] if text.remark else []
     if layout.has_title:
         remarks.append(f"What stands above the header line, which is line {layout.n_skipped + 1}, is left out.")
+    with_digits = _texts_with_digits(frame)  # all that may be written numbers
     with_commas, grouped = [], []
     if options.decimal is None:
-        with_commas, grouped = _decimal_comma_columns(frame, layout.separator), _grouped_money(frame)
+        with_commas, grouped = _decimal_comma_columns(with_digits, layout.separator), _grouped_money(with_digits)
     if with_commas or grouped or options.decimal == ",":
         written, are_sure = _parse(text, layout, options, dtype=str), options.decimal == ","
         names = list(written.columns)
@@ -361,27 +363,30 @@ def read_csv(
             # Between commas, only some columns have decimal commas: those of money, as a rule.
             grouped = [name for name in names if groups_thousands(written[name])] if with_commas else grouped
             names = [*with_commas, *grouped]
-        frame = frame.assign(**{name: with_points(written[name], are_sure) for name in names if name not in texts})
+        pointed = {name: with_points(written[name], are_sure) for name in names if name not in texts}
+        frame = _with_columns(frame, pointed)
     if with_commas:
         remarks.append(f"12,5 is read as 12.5, as in {listed(with_commas)}. If that is wrong, add --decimal .")
     if grouped:
         remarks.append(f"1.234 is read as 1234, as in {listed(grouped)}. If that is wrong, add --decimal .")
     commas_group = options.decimal == "." or (layout.separator == "," and options.decimal is None)
-    if rewritten := {} if with_commas and layout.separator != "," else _plainly_written(frame, texts, commas_group):
-        frame = frame.assign(**rewritten)
+    rewritten = {}
+    if not with_commas or layout.separator == ",":
+        rewritten = _plainly_written(frame[list(with_digits.columns)], texts, commas_group)
+    if rewritten:
+        frame = _with_columns(frame, rewritten)
         remarks.append(f"Read without units, and without commas between thousands: {listed(list(rewritten))}.")
     if frame.iloc[:, -1].isna().any() and (short := _too_short(text, layout)):
         remarks.append(short)
-    were_texts = [name for name in frame.columns if pd.api.types.is_string_dtype(as_read[name])]
-    found = {name: unit for name in were_texts if (unit := unit_of(as_read[name]))}
-    units = {name: unit for name, unit in found.items() if not frame[name].equals(as_read[name])}
+    found = {name: unit for name, column in with_digits.items() if (unit := unit_of(column))}
+    units = {name: unit for name, unit in found.items() if not frame[name].equals(with_digits[name])}
     return CsvTable(frame, text, layout, remarks, units)
 
 
 def _find_layout(text: TextFile) -> _Layout:
     """The separator that divides the first rows most evenly, and the header line."""
     with text.open() as file:
-        sample = file.read(SNIFFED_CHARACTERS)
+        sample = file.read(SNIFFED_CHARACTERS) + file.readline()  # a header line may be longer
     if not sample.strip():
         raise ValueError(f"{text.path} is empty: it needs a header line and at least one row.")
     told = re.match(r"\s*sep=(.)\r?\n", sample)  # as Excel writes and reads it
@@ -432,7 +437,7 @@ def _sampled_rows(sample: str, layout: _Layout) -> list[tuple[int, list[str]]]:
                 break
     except csv.Error:
         return rows[:1]  # a separator that does not divide long lines
-    is_cut = len(sample) == SNIFFED_CHARACTERS and len(rows) <= SNIFFED_ROWS
+    is_cut = len(sample) >= SNIFFED_CHARACTERS and len(rows) <= SNIFFED_ROWS
     return rows[:-1] if is_cut and len(rows) > 1 else rows
 
 
@@ -544,37 +549,55 @@ def _stripped(frame: pd.DataFrame, missing: Sequence[str], texts: Any) -> pd.Dat
     text of nothing but spaces is missing. Columns that turn out to be numbers become numbers, but for `texts`."""
     nameless = [name for name in frame.columns if str(name).startswith("Unnamed: ") and frame[name].isna().all()]
     frame = frame.drop(columns=nameless).rename(columns=lambda name: str(name).strip())
-    for name in frame.columns:
-        if pd.api.types.is_string_dtype(frame[name]):
-            are_texts, stripped = texts is str or name in texts, frame[name].str.strip()
-            stripped = stripped.mask(stripped.isin(["", *missing]))
-            has_more_missing = stripped.isna().sum() > frame[name].isna().sum()
-            frame[name] = as_numbers(stripped) if has_more_missing and not are_texts else stripped
-    return frame
+    changed = {}
+    for name in _text_columns(frame):
+        column, are_texts = frame[name].str.strip(), texts is str or name in texts
+        is_blank = column.isin(["", *missing])
+        if is_blank.any():
+            column = column.mask(is_blank) if are_texts else as_numbers(column.mask(is_blank))
+        if not column.equals(frame[name]):
+            changed[name] = column
+    return _with_columns(frame, changed)
+
+
+def _with_columns(frame: pd.DataFrame, columns: Mapping[str, pd.Series]) -> pd.DataFrame:
+    """The table with some of its columns replaced; one after the other, each would take longer the more there are."""
+    if not columns:
+        return frame
+    return pd.concat([frame.drop(columns=list(columns)), pd.DataFrame(columns)], axis=1)[list(frame.columns)]
+
+
+def _text_columns(frame: pd.DataFrame) -> list[str]:
+    """The columns of texts. All types are looked at first: pandas takes long to give out a column of a wide table."""
+    may_be = frame.columns[[dtype.kind == "O" for dtype in frame.dtypes]]
+    return [name for name in may_be if pd.api.types.is_string_dtype(frame[name])]
+
+
+def _texts_with_digits(frame: pd.DataFrame) -> pd.DataFrame:
+    """The columns of texts some of which have a digit."""
+    distinct = {name: frame[name].unique() for name in _text_columns(frame)}
+    return frame[[name for name, texts in distinct.items() if any(DIGIT.search(str(text)) for text in texts)]]
 
 
 def _plainly_written(frame: pd.DataFrame, texts: Sequence[str], commas_group: bool) -> dict[str, pd.Series]:
     """The columns that are numbers, or nearly, once they are written without commas between thousands and units."""
-    columns = [name for name in frame.columns if pd.api.types.is_string_dtype(frame[name]) and name not in texts]
+    columns = [name for name in _text_columns(frame) if name not in texts]
     written = {name: plainly_written(frame[name], commas_group) for name in columns}
     return {name: column for name, column in written.items() if column is not None}
 
 
 def _decimal_comma_columns(frame: pd.DataFrame, separator: str) -> list[str]:
-    """The columns whose numbers have a decimal comma, as far as one can see."""
+    """The columns of texts whose numbers have a decimal comma, as far as one can see."""
     return [
         name
         for name in frame.columns
-        if pd.api.types.is_string_dtype(frame[name])
-        and has_decimal_comma(frame[name], separator == ";")
-        and (separator != "," or _is_surely_comma(frame[name]))
+        if has_decimal_comma(frame[name], separator == ";") and (separator != "," or _is_surely_comma(frame[name]))
     ]
 
 
 def _grouped_money(frame: pd.DataFrame) -> list[str]:
-    """The columns of money with points between thousands, since money does not have three decimals."""
-    texts = [name for name in frame.columns if pd.api.types.is_string_dtype(frame[name])]
-    money = [name for name in texts if frame[name].str.contains(CURRENCY, na=False).any()]
+    """The columns of texts that are money with points between thousands, since money does not have three decimals."""
+    money = [name for name in frame.columns if frame[name].str.contains(CURRENCY, na=False).any()]
     return [name for name in money if groups_thousands(frame[name], r"\.")]
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from pursuit.estimators.lazy_imports import without_statistics
 from pursuit.queries.column import NO_WORDS, YES_WORDS, listed
-from pursuit.queries.reading import is_plain_number, parse_numbers, plain_numbers
+from pursuit.queries.reading import Column, columns_of, is_plain_number, parse_numbers, plain_numbers
 from pursuit.tables.arrow import existing_column
 
 MAX_FRACTIONS = 20
@@ -265,18 +265,19 @@ def leaking_columns(X: pd.DataFrame, y: np.ndarray, regress: bool = False) -> li
     if not regress and np.bincount(labels).max() > MOST_FREQUENT * len(labels):
         return []
     given_away = _follows if regress else _gives_away
-    return [name for name in X.columns if given_away(X[name], labels)]
+    return [name for name, column in zip(X.columns, columns_of(X), strict=True) if given_away(column, labels)]
 
 
-def _gives_away(column: pd.Series, labels: np.ndarray) -> bool:
+def _gives_away(column: Column, labels: np.ndarray) -> bool:
     """Whether labels (N,) follow from a column, wherever it has a value, or from its having one."""
-    present = column.notna().to_numpy()
-    if _is_filled_for_one_label(present, labels, column.nunique()):
+    values, distinct = pd.factorize(column)
+    present = values >= 0
+    if _is_filled_for_one_label(present, labels, len(distinct)):
         return True
     if present.sum() < max(LEAST_ROWS, len(labels) / 2):
         return False
-    column, labels = column[present], labels[present]
-    if is_plain_number(column) and column.nunique() > FEW * (labels.max() + 1):
+    column, values, labels = column[present], values[present], labels[present]
+    if is_plain_number(column) and len(distinct) > FEW * (labels.max() + 1):
         numbers, n_leaves = np.clip(plain_numbers(column), -1e30, 1e30).astype(np.float32), 2 * int(labels.max() + 1)
         # In the order of the numbers, labels change from leaf to leaf, and twice at each row that a leaf gets wrong.
         n_changes = np.count_nonzero(np.diff(labels[np.lexsort((labels, numbers))]))
@@ -287,8 +288,7 @@ def _gives_away(column: pd.Series, labels: np.ndarray) -> bool:
 
         tree = DecisionTreeClassifier(max_leaf_nodes=n_leaves, min_samples_leaf=FEW).fit(numbers[:, None], labels)
         return bool(tree.score(numbers[:, None], labels) >= LEAST_RIGHT)
-    values = pd.factorize(column)[0]
-    table = np.zeros((values.max() + 1, labels.max() + 1))
+    table = np.zeros((len(distinct), labels.max() + 1))
     np.add.at(table, (values, labels), 1)
     is_frequent = table.sum(axis=1) >= FEW
     return bool(table.max(axis=1)[is_frequent].sum() >= LEAST_RIGHT * len(labels))
@@ -308,12 +308,12 @@ def _is_filled_for_one_label(present: np.ndarray, labels: np.ndarray, n_values: 
     return bool(n_values > 1 and is_one and (labels == of_present.argmax()).mean() ** n_present < HARDLY)
 
 
-def _follows(column: pd.Series, numbers: np.ndarray) -> bool:
+def _follows(column: Column, numbers: np.ndarray) -> bool:
     """Whether numbers (N,) are a line in a column of numbers, wherever it has a value."""
-    if not is_plain_number(column) or column.nunique() < LEAST_ROWS / 2:
+    if not is_plain_number(column):
         return False
-    own = plain_numbers(column)
-    present = np.isfinite(own)
-    if present.sum() < max(LEAST_ROWS, len(numbers) / 2) or not numbers[present].std():
+    present = np.isfinite(own := plain_numbers(column))
+    own, numbers, n_rows = own[present], numbers[present], len(numbers)
+    if len(own) < max(LEAST_ROWS, n_rows / 2) or len(np.unique(own)) < LEAST_ROWS / 2 or not numbers.std():
         return False
-    return bool(abs(np.corrcoef(own[present], numbers[present])[0, 1]) >= 1 - (1 - LEAST_RIGHT) ** 2)
+    return bool(abs(np.corrcoef(own, numbers)[0, 1]) >= 1 - (1 - LEAST_RIGHT) ** 2)
