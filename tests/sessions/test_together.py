@@ -100,7 +100,7 @@ def test_what_is_computed_together_is_what_each_gets_alone(
     together, alone = ([models[name].session() for _ in range(N_PEOPLE)] for _ in range(2))
     for _ in range(4):
         said = [answers_of(i, session) for i, session in enumerate(alone)]
-        foresee(list(zip(together, said, strict=True)))
+        foresee([(one, None, answer) for one, answer in zip(together, said, strict=True)])
         assert rows_of_batches.pop() == N_PEOPLE
         for one, other, answer in zip(together, alone, said, strict=True):
             one.ask_again(other.ask().name)  # of twins either may come first
@@ -117,7 +117,7 @@ def test_what_is_computed_together_is_what_each_gets_alone(
 
 def test_what_was_foreseen_counts_for_that_answer_alone(models: ServedModels) -> None:
     sessions = [models["network"].session() for _ in range(3)]
-    foresee([(session, "yes" if session.ask().choices[0] in ("yes", "no") else "red") for session in sessions])
+    foresee([(session, None, "yes" if session.ask().choices[0] in ("yes", "no") else "red") for session in sessions])
     first, second, third = sessions
     first.dont_know()  # instead
     second.tell("blue" if second.ask().name == "colour" else "no")
@@ -130,10 +130,54 @@ def test_what_was_foreseen_counts_for_that_answer_alone(models: ServedModels) ->
 def test_an_answer_that_cannot_be_used_harms_nobody_else(models: ServedModels, rows_of_batches: list[int]) -> None:
     sessions = [models["bayes"].session() for _ in range(4)]
     answers: list[Any] = ["maybe", ["?"], sessions[2].ask().choices[0], sessions[3].ask().choices[1]]
-    foresee(list(zip(sessions, answers, strict=True)))
+    foresee([(one, None, answer) for one, answer in zip(sessions, answers, strict=True)])
     assert rows_of_batches.pop() == 2
     with pytest.raises(ValueError, match="maybe"):
         sessions[0].tell("maybe")
+
+
+@pytest.mark.parametrize("name", ["network", "bayes"])
+def test_an_answer_by_the_name_of_what_is_asked_is_foreseen_to_the_same_bits(
+    models: ServedModels, name: str, rows_of_batches: list[int]
+) -> None:
+    unnamed, named = ([models[name].session() for _ in range(N_PEOPLE)] for _ in range(2))
+    for _ in range(3):
+        said = [answers_of(i, session) for i, session in enumerate(unnamed)]
+        asked = [session.ask().name for session in unnamed]
+        foresee([(session, None, answer) for session, answer in zip(unnamed, said, strict=True)])
+        foresee(list(zip(named, asked, said, strict=True)))
+        assert rows_of_batches[-2:] == [N_PEOPLE, N_PEOPLE]
+        for one, other, query, answer in zip(unnamed, named, asked, said, strict=True):
+            say(one, answer)
+            other.dont_know() if answer is None else other.tell(answer, query)
+            assert asdict(one.state()) == asdict(other.state())
+
+
+def test_a_volunteered_answer_is_not_foreseen(models: ServedModels, rows_of_batches: list[int]) -> None:
+    sessions = [models["network"].session() for _ in range(3)]
+    other = next(i for i in sessions[0].open_queries if i != sessions[0].ask().query)
+    name = sessions[0].pursuer.query_set.queries[other].name
+    rows_of_batches.clear()
+    foresee([(session, name, "yes") for session in sessions])
+    assert not rows_of_batches
+
+
+def test_what_was_foreseen_is_forgotten_when_an_answer_is_taken_back(models: ServedModels) -> None:
+    """An answer that is doubted was foreseen, and may be given again once another one was taken back."""
+    sessions = [models["network"].session() for _ in range(2)]
+    asked = sessions[0].ask()
+    other = next(i for i in sessions[0].open_queries if i != asked.query)
+    query = sessions[0].pursuer.query_set.queries[other]
+    for session in sessions:
+        session.tell(query.choices[0], query.name)
+        session.ask_again(asked.name)
+    foresee([(session, None, asked.choices[0]) for session in sessions])
+    sessions[0].undo()
+    sessions[0].ask_again(asked.name)
+    sessions[0].tell(asked.choices[0])
+    alone = models["network"].session()
+    alone.tell(asked.choices[0])
+    assert sessions[0].posterior == alone.posterior
 
 
 def test_people_who_wait_for_each_other_share_a_batch(
@@ -149,7 +193,8 @@ def test_people_who_wait_for_each_other_share_a_batch(
     found: dict[int, schemas.Session] = {}
 
     def answer(i: int) -> None:
-        found[i] = interviews.move(begun[i].id, schemas.Move(move="tell", answer=said[i], revision=0))
+        query = question.name if i % 2 else None  # which may be named
+        found[i] = interviews.move(begun[i].id, schemas.Move(move="tell", query=query, answer=said[i], revision=0))
 
     threads = [threading.Thread(target=answer, args=(i,)) for i in range(N_PEOPLE)]
     rows_of_batches.clear()

@@ -291,7 +291,7 @@ class SessionLog:
         self.positions.pop()
         if isinstance(move, Tell):
             del self.told[move.query]
-            self._state = None
+            self._state = self._ahead = None
         self._found = {}
 
     def substitute(self, place: int, move: Move | None) -> None:

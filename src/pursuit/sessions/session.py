@@ -522,12 +522,13 @@ class Session:
         return cls.from_dict(state, pursuer, stop, also=also)
 
 
-def foresee(answers: Sequence[tuple[Session, Any]]) -> None:
+def foresee(answers: Sequence[tuple[Session, str | None, Any]]) -> None:
     """Compute, in one batch, what follows from the answers (None: don't know) that sessions with one pursuer are about
-    to get. Sessions about several targets compute by themselves, and so does a single one."""
+    to get, each to the query of a name or, None, to the one that is asked. Sessions about several targets compute by
+    themselves, and so do a single one and an answer that is volunteered."""
     expected = []
-    for session, answer in answers if len(answers) > 1 else ():
+    for session, query, answer in answers if len(answers) > 1 else ():
         log = session._log
-        if not log.others() and not log.is_over:
+        if not log.others() and not log.is_over and query in (None, log.query_set.queries[log.next_query].name):
             expected.append((log, Tell(log.next_query, answer, log.is_beforehand(log.next_query))))
     look_ahead(expected)

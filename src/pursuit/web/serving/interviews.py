@@ -194,7 +194,7 @@ class Interviews:
         self.on_end: Callable[[schemas.Session], None] | None = None
         """Hears of every interview that ends."""
         self.computing = threading.Lock()
-        self._announced: list[tuple[ServedModel, Session, Any]] = []  # answers of those who wait to compute
+        self._announced: list[tuple[ServedModel, Session, str | None, Any]] = []  # answers of those who wait to compute
         self._watching = threading.Lock()
         self._looked_at: dict[str, dict[Any, SeenSession]] = {}  # by model
         self.threads: anyio.CapacityLimiter | None = None
@@ -249,10 +249,10 @@ class Interviews:
             stored, model = self._stored(session_id)
             if stored.revision != move.revision:
                 raise self._moved(session_id)
-        if live is not None and move.query is None and move.move in ("tell", "dont_know"):
-            self._announced.append((model, live[1], move.answer if move.move == "tell" else None))
+        if live is not None and move.move in ("tell", "dont_know"):
+            self._announced.append((model, live[1], move.query, move.answer if move.move == "tell" else None))
         with self.computing:
-            if live is not None and any(one is live[1] for _, one, _ in self._announced):
+            if live is not None and any(one is live[1] for _, one, *_ in self._announced):
                 self._foresee()  # for all who wait; of a session in an earlier batch, more may gather meanwhile
             session = live[1] if live is not None else self._restored(stored, model)
             with _refusing():
@@ -271,8 +271,8 @@ class Interviews:
     def _foresee(self) -> None:
         """Compute for all who wait what they need, model by model."""
         announced, self._announced = self._announced, []
-        for model in {id(model): model for model, _, _ in announced}.values():
-            foresee([(session, answer) for other, session, answer in announced if other is model])
+        for model in {id(model): model for model, *_ in announced}.values():
+            foresee([(session, query, answer) for other, session, query, answer in announced if other is model])
 
     def _moved(self, session_id: str) -> Outdated:
         message = "This session went on in another window. Here is where it stands now."
