@@ -162,7 +162,7 @@ def _read_rows(path: Path, target: str | None, how: TableReading) -> tuple[Task,
         written = np.unique(table.frame[target].dropna().astype(str), return_counts=True)
         remarks += [*remark_on_same(same_labels(*(part.tolist() for part in written))), *remarks_on_labels(y)]
     remarks += leaks(X.iloc[train], y[train], regress)
-    remarks += _remarks_on_split(table.frame.loc[X.index], division, train, test)
+    remarks += _remarks_on_split(table.frame, X.index, division, train, test)
     notes = {
         "file": path.name,
         "sha256": hash_of_file(path),
@@ -182,7 +182,9 @@ def _read_rows(path: Path, target: str | None, how: TableReading) -> tuple[Task,
     return task, None if len(test) else _why_none(division, how.test_share)
 
 
-def _remarks_on_split(frame: pd.DataFrame, division: Division, train: np.ndarray, test: np.ndarray) -> list[str]:
+def _remarks_on_split(
+    frame: pd.DataFrame, rows: pd.Index, division: Division, train: np.ndarray, test: np.ndarray
+) -> list[str]:
     """Which rows are held out, where that is not just a random share of them."""
     remarks, column, n_loose = [], division.column, 0
     if division.groups is not None and len(test):
@@ -190,8 +192,8 @@ def _remarks_on_split(frame: pd.DataFrame, division: Division, train: np.ndarray
         remarks.append(f"The {len(test):,} rows of {n_test:,} of the {n_groups:,} groups of '{column}' are held out.")
         n_loose = int((division.groups < 0).sum())
     elif division.times is not None and len(test):
-        first = test[division.times[test].argmin()]
-        remarks.append(f"The {len(test):,} latest rows are held out, from '{column}' = {frame[column].iloc[first]} on.")
+        first = frame.at[rows[test[division.times[test].argmin()]], column]
+        remarks.append(f"The {len(test):,} latest rows are held out, from '{column}' = {first} on.")
         n_loose = int(np.isnan(division.times).sum())
     if n_loose:
         remarks.append(f"Warning: {n_loose:,} rows without a value of '{column}' are training rows.")
