@@ -30,7 +30,7 @@ _known: dict[str, dict[str, Any]] = {}  # kind -> name -> class or object
 
 
 class UnknownName(ValueError):
-    """A file or a command names something that is not registered."""
+    """A file, a command or a person names something that is not known."""
 
 
 @overload

@@ -1,6 +1,7 @@
 """Sessions in which people skip, object, go on, correct and mistype: whatever they do, the same moves give the same."""
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from pursuit.inference.chain import doubt
 from pursuit.inference.history import History
 from pursuit.inference.stopping import Budget, Confidence, CostBudget, NothingWorthAsking, StoppingRule
 from pursuit.queries import ColumnQueries, DoubtfulAnswer, Number, yes_no
+from pursuit.registry import UnknownName
 from pursuit.sessions.session import Session
 
 RULES: list[StoppingRule | None] = [None, Budget(2), Confidence(0.8), CostBudget(2), Budget(3) | Confidence(0.7)]
@@ -285,6 +287,22 @@ def test_the_last_label_cannot_be_wrong(world: Any) -> None:
     with pytest.raises(ValueError, match="There is no label 'gout'"):
         session.reject("gout")
     assert session.excluded == ("flu", "cold")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("feverr", "Did you mean 'fever'?"), ("legs", "Queries are fever, sneezing"), ("9", "Queries are")],
+)
+def test_an_unknown_query_names_what_may_be_meant_and_where_all_are(world: Any, name: str, hint: str) -> None:
+    with pytest.raises(UnknownName, match=f"There is no query named '{name}'. {re.escape(hint)}") as error:
+        Session(world.pursuer).tell("yes", name)
+    assert "query_set.index_of" in error.value.__notes__[0]
+    assert "fever" in world.pursuer.query_set.index_of
+
+
+def test_an_unknown_label_names_what_may_be_meant(world: Any) -> None:
+    with pytest.raises(UnknownName, match=r"There is no label 'colds'\. Did you mean 'cold'\?"):
+        Session(world.pursuer).reject("colds")
 
 
 def test_labels_that_are_left_share_the_belief_even_if_they_were_impossible(in_order: Any, world: Any) -> None:

@@ -56,7 +56,7 @@ def ask(
         raise ValueError(f"The session cannot be kept in {session_file}: give a file in a folder that exists.")
     if session_file and session_file.exists():
         session = _saved_session(session_file, session, classifier.further_targets(further, stop=stop))
-    _report(session, tell or [])
+    _report(session, tell or [], model)
     console = err if as_json else out
     presentation = Questions.presented(classifier.notes_)
     for text in (presentation.title, presentation.introduction):
@@ -106,10 +106,11 @@ def _greet(session: "Session", has_initially_known: bool, as_json: bool) -> None
     console.print("Answer, or: ? why  d don't know  s skip  u undo  c change  n wrong  h help  q quit", soft_wrap=True)
 
 
-def _report(session: "Session", answers: list[str]) -> None:
+def _report(session: "Session", answers: list[str], model: Path) -> None:
     """Take answers that a person gives unasked, as in "fever=yes"; those given before are corrected."""
     from pursuit.cli.conversation import report_answer, split_report, take_answer
     from pursuit.queries import DoubtfulAnswer
+    from pursuit.registry import UnknownName
 
     for text in answers:
         try:
@@ -117,6 +118,9 @@ def _report(session: "Session", answers: list[str]) -> None:
             take_answer(answer, functools.partial(report_answer, session, name, unasked=True))
         except DoubtfulAnswer as error:
             raise ValueError(f"--tell {text}: {error.doubt} If it is right, write {shlex.quote(text + '!')}.") from None
+        except UnknownName as error:
+            all_of_them = shlex.join(["pursuit", "show", str(model)])
+            raise ValueError(f"--tell {text}: {error} All questions: {all_of_them}") from None
         except ValueError as error:
             raise ValueError(f"--tell {text}: {error}") from None
 

@@ -31,7 +31,8 @@ from pursuit.inference.pursuer import (
 from pursuit.inference.stopping import Standing, StoppingRule
 from pursuit.inference.target_bins import target_of
 from pursuit.queries import Query, QuerySet
-from pursuit.registry import did_you_mean
+from pursuit.queries.column import listed
+from pursuit.registry import UnknownName, did_you_mean
 from pursuit.sessions.exclusion import information_without, without
 from pursuit.sessions.why import Candidate, candidates
 
@@ -165,7 +166,10 @@ def query_index(query_set: QuerySet, name: Any) -> int:
             same = [i for i, other in enumerate(words) if other.casefold() == word]
             if len(same) == 1:
                 return same[0]
-    raise ValueError(f"There is no query named '{name}'. {did_you_mean(str(name), query_set.index_of, '')}".strip())
+    hint = did_you_mean(str(name), query_set.index_of, f"Queries are {listed(list(query_set.index_of))}.")
+    error = UnknownName(f"There is no query named '{name}'. {hint}")
+    error.add_note("`query_set.index_of` has the names of all queries.")  # the program and the server say other things
+    raise error
 
 
 def label_index(pursuer: Pursuer, label: Any) -> int:
@@ -175,8 +179,10 @@ def label_index(pursuer: Pursuer, label: Any) -> int:
         return labels.index(label)
     texts = [str(own).casefold() for own in labels]
     if (text := str(label).strip().casefold()) not in texts:
-        some = ", ".join(map(str, labels[:6])) + (" …" if len(labels) > 6 else "")
-        raise ValueError(f"There is no label '{label}' that could be wrong. Labels are {some}")
+        hint = did_you_mean(str(label), map(str, labels), f"Labels are {listed(labels)}.")
+        error = UnknownName(f"There is no label '{label}'. {hint}")
+        error.add_note("`classes` of the model has all labels.")
+        raise error
     return texts.index(text)
 
 

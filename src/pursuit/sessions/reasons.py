@@ -13,6 +13,8 @@ from pursuit.inference.chain import Chain, percent
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer, label_list, label_text
 from pursuit.inference.target_bins import TargetBins
+from pursuit.queries.column import listed
+from pursuit.registry import UnknownName, did_you_mean
 from pursuit.sessions.exclusion import without
 
 LEAST_WEIGHT = 0.01
@@ -128,7 +130,8 @@ def reasons_of(chain: Chain, label: Any = None) -> Reasons:
     else:
         name = chain.prediction if label is None else label
         if name not in chain.classes:
-            raise ValueError(f"There is no label '{name}'. Labels are {', '.join(map(str, chain.classes))}.")
+            hint = did_you_mean(str(name), map(str, chain.classes), f"Labels are {listed(chain.classes)}.")
+            raise UnknownName(f"There is no label '{name}'. {hint}")
         place = chain.classes.index(name)
         figures = [float(belief[place]) for belief in beliefs]
         how = "excluded as wrong" if name in chain.excluded else percent(chain.posterior[place])

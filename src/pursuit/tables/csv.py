@@ -378,7 +378,7 @@ def read_csv(
         remarks.append(f"Read without units, and without commas between thousands: {listed(list(rewritten))}.")
     if frame.iloc[:, -1].isna().any() and (short := _too_short(text, layout)):
         remarks.append(short)
-    found = {name: unit for name, column in with_digits.items() if (unit := unit_of(column))}
+    found = {name: unit for name in with_digits.columns if (unit := unit_of(with_digits[name]))}
     units = {name: unit for name, unit in found.items() if not frame[name].equals(with_digits[name])}
     return CsvTable(frame, text, layout, remarks, units)
 

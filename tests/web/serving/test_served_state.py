@@ -112,7 +112,8 @@ def test_the_stateless_question_is_that_of_a_session(client: Client) -> None:
 @pytest.mark.parametrize(
     ("evidence", "message"),
     [
-        ({"known": {"fever": "yes"}}, "There is no query named 'fever'"),
+        ({"known": {"fever": "yes"}}, "There is no query named 'fever'. Queries are "),
+        ({"known": {"seasons": "yes"}}, "Did you mean 'season'? All names: GET /api/models/illness/questions"),
         ({"known": {"season": "monsoon"}}, "is one of autumn, spring, summer, winter"),
         ({"known": {"season": "winter"}, "answers": [{"query": "Season", "answer": "spring"}]}, "is answered twice"),
         ({"rejected": ["gout"]}, "There is no label 'gout'"),

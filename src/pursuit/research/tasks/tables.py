@@ -192,7 +192,7 @@ def _remarks_on_split(
         remarks.append(f"The {len(test):,} rows of {n_test:,} of the {n_groups:,} groups of '{column}' are held out.")
         n_loose = int((division.groups < 0).sum())
     elif division.times is not None and len(test):
-        first = frame.at[rows[test[division.times[test].argmin()]], column]
+        first = frame[column].loc[rows].iloc[test[division.times[test].argmin()]]
         remarks.append(f"The {len(test):,} latest rows are held out, from '{column}' = {first} on.")
         n_loose = int(np.isnan(division.times).sum())
     if n_loose:

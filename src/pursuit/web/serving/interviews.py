@@ -19,6 +19,7 @@ from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.target_bins import target_of
 from pursuit.queries import DoubtfulAnswer
 from pursuit.queries.own_words import Suggestion
+from pursuit.registry import UnknownName
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
 from pursuit.report.watch import SeenSession, Watch
 from pursuit.sessions.log import FORMAT, Tell, query_index
@@ -213,7 +214,7 @@ class Interviews:
         """A new session of an owner, in which some answers may be known already; raises Problem."""
         model = self.models.find(model_id)
         with self.computing:
-            with _refusing():
+            with _refusing(model):
                 session = model.session(known=known)
             record, state = _record_and_state(session, model, title, has_picture=picture is not None)
         pixels = None if picture is None else picture.to_bytes()
@@ -255,7 +256,7 @@ class Interviews:
             if live is not None and any(one is live[1] for _, one, *_ in self._announced):
                 self._foresee()  # for all who wait; of a session in an earlier batch, more may gather meanwhile
             session = live[1] if live is not None else self._restored(stored, model)
-            with _refusing():
+            with _refusing(model):
                 if len(session.moves) >= MOST_MOVES:
                     raise ValueError("This session is too long to go on: begin a new one.")
                 accepted = _make(session, move, stored, lambda: self._picture(stored, model))
@@ -286,7 +287,7 @@ class Interviews:
 
     def note_truth(self, session_id: str, label: str | None) -> schemas.Session:
         _, model = self._stored(session_id)
-        with _refusing():
+        with _refusing(model):
             self.store.note_truth(session_id, checked_truth(model.estimator.model_, label))
         return self.show(session_id)
 
@@ -396,7 +397,7 @@ def _answer_all(model: ServedModel, evidence: schemas.Evidence) -> schemas.Next:
     known = [schemas.Told(query=name, answer=answer, volunteered=True) for name, answer in evidence.known.items()]
     seen: set[int] = set()
     moves: list[dict[str, Any]] = []
-    with _refusing():
+    with _refusing(model):
         for told in (*known, *evidence.answers):
             query = query_index(query_set, told.query)
             if query in seen:
@@ -458,12 +459,15 @@ def _make(session: Session, move: schemas.Move, stored: StoredSession, picture: 
 
 
 @contextmanager
-def _refusing() -> Iterator[None]:
+def _refusing(model: ServedModel) -> Iterator[None]:
     """What a session refuses is the client's problem."""
     try:
         yield
     except DoubtfulAnswer as error:
         raise Refused(str(error.doubt), doubt=error.doubt.to_dict()) from None
+    except UnknownName as error:
+        where = f"/api/models/{model.id}"
+        raise Refused(f"{error} All names: GET {where}/questions has those of queries, and {where} labels.") from None
     except ValueError as error:
         raise Refused(str(error)) from None
 
