@@ -13,9 +13,11 @@ import pytest
 import messy_workbook
 from program import run
 from pursuit import load
-from pursuit.cli.new import _frame
+from pursuit.cli.console import say_if_wide
+from pursuit.cli.new import _frame, _print_questions
 from pursuit.cli.options import ColumnOptions
 from pursuit.queries import Questions
+from pursuit.research.tasks import load_task
 from pursuit.tables.labels import guess_target
 from pursuit.tables.splitting import uniform_hash
 from served import begin, client_of, move, port_of
@@ -118,6 +120,27 @@ def test_the_label_is_guessed_by_its_name_or_its_place() -> None:
     assert guess_target(loans.drop(columns="Decision "), "t.csv") == "Days to decision"
     with pytest.raises(ValueError, match=r"Which column of t.csv is the label\? Name it with --target: n"):
         guess_target(frame[["n"]], "t.csv")
+
+
+def test_of_very_many_columns_it_says_so_first_and_lists_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names, rows = [f"c{i}" for i in range(12)], [[str((i * j) % 3) for j in range(1, 13)] for i in range(20)]
+    file = tmp_path / "wide.csv"
+    file.write_text("\n".join(";".join(row) for row in [names, *rows]))
+    say_if_wide(str(file))
+    say_if_wide(str(tmp_path))
+    say_if_wide("animals")
+    assert not capsys.readouterr().err
+    monkeypatch.setattr("pursuit.cli.console.MANY_COLUMNS", 11)
+    say_if_wide(str(file))
+    assert "wide.csv has 12 columns: reading takes about half a minute for every 20,000" in capsys.readouterr().err
+    monkeypatch.setattr("pursuit.cli.new.MOST_SHOWN", 5)
+    _print_questions(load_task(str(file), target="c11"))
+    printed = capsys.readouterr()
+    assert "c4" in printed.out
+    assert "c7" not in printed.out
+    assert "These are the first of 8 questions." in printed.err
 
 
 def test_numbers_are_predicted_as_such(tmp_path: Path) -> None:

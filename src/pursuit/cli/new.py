@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pursuit.cli.console import escaped, out, plain_table, remark_on_task, say, show
+from pursuit.cli.console import escaped, out, plain_table, remark_on_task, say, say_if_wide, show
 from pursuit.cli.options import ColumnOptions, Source, TableOptions, words_of
 from pursuit.files import make_folder, write_whole
 from pursuit.registry import Option
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from pursuit.research.tasks.task import Task
 
+MOST_SHOWN = 100
+"""Number of questions that are listed."""
 GUESSED_ROWS = 5000
 """The label of Parquet and Arrow files is guessed by about this many of their rows."""
 
@@ -45,6 +47,7 @@ def new(
     if source in TASKS:
         raise ValueError(f"'{source}' is a task with its own questions: train it with pursuit train {source}.")
     asks = not yes and _somebody_is_there()
+    say_if_wide(source)
     frame = _frame(source, table)
     target = table.target
     if target is None:
@@ -149,9 +152,12 @@ def _agreed(asks: bool, question: str) -> bool:
 
 def _print_questions(task: "Task") -> None:
     shown = plain_table("column", "question", "answers", gap=3)
-    for query in task.query_set.queries:
+    queries = task.query_set.queries
+    for query in queries[:MOST_SHOWN]:
         shown.add_row(*(escaped(text) for text in (query.name, query.text, query.expected)))
     out.print(shown)
+    if len(queries) > MOST_SHOWN:
+        say(f"These are the first of {len(queries):,} questions.")
 
 
 def _draft(task: "Task", source: str, columns: ColumnOptions, to: Path) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pursuit.cli.console import err, escaped, remark_on_task, show
+from pursuit.cli.console import err, escaped, remark_on_task, say_if_wide, show
 from pursuit.cli.options import ColumnOptions, Source, words_of
 from pursuit.files import write_whole
 from pursuit.registry import Option
@@ -43,6 +43,7 @@ def questions(
         raise ValueError(f"{to} is there already: choose another --out, or add --force to replace it.")
     if not prompt and not to.parent.is_dir():
         raise ValueError(f"There is no folder {to.parent} to write {to.name} into: make it first.")
+    say_if_wide(source)
     task = load_task(source, test_share=0.0, **table.reading())
     remark_on_task(task)
     if prompt:

@@ -12,6 +12,7 @@ from pursuit.cli.console import (
     remark_on_recipe,
     remark_on_task,
     say,
+    say_if_wide,
     stoppable,
     training_bar,
 )
@@ -153,6 +154,7 @@ def train(
     engine = find_engine(options.engine, options.address)
     if Path(source).is_dir():
         say(f"Looking for files in {source} and all folders below it …")
+    say_if_wide(source)
     task = load_task(
         source, options.seed, costs=table.costs(), regress=chosen.predicts_numbers, **table.reading()
     ).with_costs({}, table.cost_aware)
