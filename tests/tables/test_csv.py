@@ -389,3 +389,10 @@ def test_no_statement_is_missing_in_german_too(tmp_path: Path) -> None:
     assert frame["a"].isna().tolist() == [False, True, True]
     assert frame["b"].tolist()[1:] == [1, 2]
     assert read_csv(tmp_path / "t.csv", as_text=True).frame["b"][0] == "k.A."
+
+
+@pytest.mark.parametrize("error", ["#DIV/0!", "#REF!", "#VALUE!", "#NAME?", "#NUM!", "#WERT!", "#NV"])
+def test_what_a_spreadsheet_could_not_compute_is_missing(tmp_path: Path, error: str) -> None:
+    table = table_of(tmp_path / "t.csv", f"a;b\n1;x\n{error};y\n 3 ;{error} \n")
+    assert table.frame["a"].fillna(-1).tolist() == [1, -1, 3]
+    assert table.frame["b"].isna().tolist() == [False, False, True]

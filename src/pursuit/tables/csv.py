@@ -258,8 +258,9 @@ ENDINGS = (
 SEPARATORS = ",;\t|"
 SNIFFED_CHARACTERS, SNIFFED_ROWS = 1 << 20, 50
 """How much of a file is looked at to find its separator."""
-NO_STATEMENT = ("k.A.", "k. A.")
-"""What N/A is in German; pandas knows those in English."""
+SPREADSHEET_ERRORS = ("#DIV/0!", "#REF!", "#VALUE!", "#NAME?", "#NUM!", "#NULL!", "#BEZUG!", "#WERT!", "#ZAHL!", "#NV")
+NO_STATEMENT = ("k.A.", "k. A.", *SPREADSHEET_ERRORS)
+"""What N/A is in German, and cells that spreadsheets could not compute; pandas knows N/A in English."""
 NEARLY_ALL = 0.9
 SPACE = r"[\s\u00a0\u202f]*"
 CURRENCY = r"(?:[$€£¥]|EUR|USD|GBP|CHF)"
@@ -495,7 +496,7 @@ def _parse(text: TextFile, layout: _Layout, options: CsvOptions, **of_pandas: An
         frame = _read(text, {**usual, "usecols": range(len(layout.header))})  # without separators at the ends of lines
     if frame.empty:
         raise ValueError(f"{text.path} has no rows below its header line.")
-    return _stripped(frame, options.missing, of_pandas.get("dtype"))
+    return _stripped(frame, usual["na_values"], of_pandas.get("dtype"))
 
 
 def _read(text: TextFile, options: dict[str, Any]) -> pd.DataFrame:
