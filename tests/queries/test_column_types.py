@@ -70,6 +70,16 @@ def test_contradictions_get_a_sentence(values: Any, kind: str, message: str) -> 
         asked_as(values, kind)
 
 
+def test_a_name_that_is_nearly_that_of_a_column_is_understood_as_such() -> None:
+    frame = pd.DataFrame({"weight": [1.5, 2.5, 4.0], "colour": ["red", "blue", "red"]})
+    with pytest.raises(ValueError, match=r"does not have: wheight\. Did you mean 'weight'\?"):
+        ColumnQueries.from_data(frame, column_types={"wheight": "number"})
+    with pytest.raises(ValueError, match=r"does not have: color\. Did you mean 'colour'\?"):
+        ColumnQueries.from_data(frame, costs={"color": 2.0})
+    with pytest.raises(ValueError, match=r"does not have: zzz\. It has weight, colour\."):
+        ColumnQueries.from_data(frame, texts={"zzz": "?"})
+
+
 def test_kinds_of_other_columns_are_refused() -> None:
     with pytest.raises(ValueError, match=r"column_types name columns that the table does not have: b\. It has a\."):
         ColumnQueries.from_data(pd.DataFrame({"a": [1, 2]}), column_types={"b": "number"})

@@ -67,6 +67,7 @@ from pursuit.queries.reading import (
     whole_as_text,
 )
 from pursuit.queries.scaling import TINIEST, decimals_of, rounded_outward, usual_range
+from pursuit.registry import did_you_mean
 
 ColumnType = Literal["number", "choice", "yes/no", "date", "weekday", "age", "choices", "words", "skip"]
 """What a column is asked as: "weekday" and "age" of a date, "choices" of several items a cell, "words" of a text;
@@ -87,9 +88,8 @@ def check_column_types(column_types: Mapping[Any, str], names: Sequence[str]) ->
     """Types by column name; raises ValueError for columns and types that do not exist."""
     known, checked = set(names), {str(name): one for name, one in column_types.items()}
     if absent := [name for name in checked if name not in known]:
-        raise ValueError(
-            f"column_types name columns that the table does not have: {listed(absent)}. It has {listed(list(names))}."
-        )
+        hint = did_you_mean(absent[0], names, f"It has {listed(list(names))}.")
+        raise ValueError(f"column_types name columns that the table does not have: {listed(absent)}. {hint}")
     if wrong := [one for one in checked.values() if one not in COLUMN_TYPES]:
         raise ValueError(
             f"A column is asked as {', '.join(COLUMN_TYPES[:-1])} or {COLUMN_TYPES[-1]}, not as {wrong[0]!r}."

@@ -30,7 +30,7 @@ from pursuit.queries.reading import (
     report_unseen,
 )
 from pursuit.queries.scaling import NOT_GIVEN, compress, expand, uncertainty
-from pursuit.registry import from_config, register, to_config
+from pursuit.registry import did_you_mean, from_config, register, to_config
 
 
 @register
@@ -133,7 +133,8 @@ class ColumnQueries(QuerySet):
         guess.report(stacklevel=2)
         existing = {*frame.columns, *(query.name for query in guess.queries)}
         if stray := [str(name) for name in (*texts, *costs) if name not in existing]:
-            raise ValueError(f"texts and costs name columns that the table does not have: {listed(stray)}.")
+            hint = did_you_mean(stray[0], existing, f"It has {listed(list(frame.columns))}.")
+            raise ValueError(f"texts and costs name columns that the table does not have: {listed(stray)}. {hint}")
         columns = _with_codes(guess.queries, frame)
         worded = [replace(c, text=texts.get(c.name, c.text), cost=float(costs.get(c.name, c.cost))) for c in columns]
         query_set: QuerySet = cls(worded, mask, unknown)
