@@ -129,7 +129,7 @@ def suitable_plan(
     """The plan for these rows; a method that `counts_answers` can begin as naive Bayes, and one that `is_taught` does
     not learn rows by heart.
 
-    The limits were chosen on held-out training rows of fourteen tables (docs/tables.md).
+    The limits were chosen on held-out training rows (docs/tables.md).
     """
     n_rows, n_queries = len(rows), len(query_set)
     reasons: list[Reason] = []
