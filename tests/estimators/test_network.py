@@ -346,10 +346,11 @@ def test_training_that_diverges_ends_with_a_sentence_and_without_a_model(tmp_pat
     assert not hasattr(model, "model_")
 
 
-def test_a_network_beyond_all_memory_is_refused_in_a_sentence() -> None:
+def test_a_network_beyond_all_memory_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = np.random.default_rng(0).integers(0, 2, (40, 3)), np.arange(40) % 2
+    monkeypatch.setattr(MLP, "trunk", lambda network, query_set: torch.nn.Linear(len(query_set), 2**40))
     with pytest.raises(ValueError, match="not the memory to train VIPClassifier"):
-        VIPClassifier(random_state=0, network=MLP((2**40,)), stages=(Stage(1),), teachers=None).fit(X, y)
+        VIPClassifier(random_state=0, network=MLP((4,)), stages=(Stage(1),), teachers=None).fit(X, y)
 
 
 def test_holding_out_all_rows_is_refused_in_a_sentence() -> None:
