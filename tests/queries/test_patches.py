@@ -177,6 +177,12 @@ def test_impossible_settings_are_refused(settings: dict[str, Any], message: str)
         PatchQueries((1, 4, 6), **settings)
 
 
+def test_a_range_of_false_to_true_is_that_of_0_to_1() -> None:
+    images = np.random.default_rng(0).random((2, 1, 4, 6))
+    found, expected = (PatchQueries((1, 4, 6), 2, low=low, high=high) for low, high in ((False, True), (0.0, 1.0)))
+    assert torch.equal(found.answers(images).x, expected.answers(images).x)
+
+
 @given(query_set=patch_queries(), seed=SEEDS)
 def test_answering_patch_by_patch_gives_the_image(query_set: PatchQueries, seed: int) -> None:
     query_set = PatchQueries(query_set.image_shape, query_set.patches.size, query_set.patches.stride, low=-3, high=7)

@@ -109,8 +109,8 @@ class PatchQueries(QuerySet):
                 "patches: make it smaller, or choose a larger stride."
             )
         self.image_shape, self.grid = self.patches.image_shape, self.patches.shape
-        self.low, self.high, self.mask, self.threshold = low, high, mask, threshold
-        self.pixel_range = low, high
+        self.low, self.high, self.mask, self.threshold = float(low), float(high), mask, threshold
+        self.pixel_range = self.low, self.high
         self.answer_shape = self.image_shape
         self.input_shape = (channels + mask, height, width)
         if costs is not None and len(costs) != n_patches:
