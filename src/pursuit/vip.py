@@ -79,6 +79,10 @@ class VIP(QuerierClassifier):
             _, value = self.spec.network.build(self.query_set, 1, shared=False)
             self.lookahead = Lookahead(starting_at_zero(value), n_answers)
 
+    def schedule(self, share: float) -> None:
+        if self.lookahead is not None:
+            self.lookahead.schedule(share)
+
     @torch.no_grad()
     def start_from_counts(self, rows: Rows) -> None:
         """Let a classifier with a direct path start as naive Bayes: each answer adds its log likelihood under every

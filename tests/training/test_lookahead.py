@@ -205,3 +205,18 @@ def test_costs_of_groups_are_those_of_the_whole() -> None:
     model = VIPClassifier(query_set)
     assert not model._weighs_costs(query_set)
     assert model._weighs_costs(query_set.with_costs({"hint": 2.0}))
+
+
+def test_a_look_ahead_that_shortens_is_over_in_the_middle_of_the_stage() -> None:
+    lookahead = Lookahead(nn.Linear(2, 1), 5)
+    lookahead.schedule(0.9)
+    assert lookahead.horizon == 5
+    lookahead.shorten(2)
+    found = []
+    for share in (0.0, 0.25, 0.5, 0.9):
+        lookahead.schedule(share)
+        found.append(float(lookahead.horizon))
+    assert found == [2.0, 1.5, 1.0, 1.0]
+    before, after = torch.randn(3, 2), torch.randn(3, 2, requires_grad=True)
+    added = lookahead(before, after, torch.rand(3), torch.ones(3, dtype=torch.bool))
+    assert torch.autograd.grad(added.sum(), after)[0].abs().max() == 0  # the next answer alone leads the choice

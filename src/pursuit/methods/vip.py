@@ -113,8 +113,8 @@ class VIPEstimator(TaughtEstimator):
         run: TrainingRun,
     ) -> tuple[Any, list[Kept]]:
         """Both queriers learn at first; then held-out rows choose one, and the classifier learns from its chains alone.
-        By then the querier knows which queries pay off only later, and a shorter look-ahead makes its next choice more
-        accurate. Where teachers judge, few steps are needed, and both learn to the end."""
+        By then the querier knows which queries pay off only later, and a look-ahead that shortens makes its next choice
+        more accurate. Where teachers judge, few steps are needed, and both learn to the end."""
         if not isinstance(learner, TwoQueriers) or early_stopping is None:
             return super()._train(learner, rows, stages, seed, early_stopping, run)
         both = [stage.scaled(CHOOSING) for stage in stages]
@@ -134,7 +134,7 @@ class VIPEstimator(TaughtEstimator):
         if isinstance(chosen, InformationVIP):
             chosen.learns_after = False
         elif chosen.lookahead is not None:
-            chosen.lookahead.n_answers = LOOKAHEAD_ALONE
+            chosen.lookahead.shorten(LOOKAHEAD_ALONE)
         _, ends = super()._train(chosen, rows, alone, seed, early_stopping, second)
         return chosen, [
             Kept(CHOOSING * before.share + (1 - CHOOSING) * after.share, after.temperature)

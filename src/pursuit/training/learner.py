@@ -60,6 +60,10 @@ class Learner(nn.Module, ABC):
         """Prepare for a stage, before its first step. `batch.phase` says in each step which phase it is."""
         return
 
+    def schedule(self, share: float) -> None:
+        """Prepare for the next step, when this share of the stage is done."""
+        return
+
     def roughly(self) -> AbstractContextManager[None]:
         """While it lasts, scores may be estimates that take less time, as in training."""
         return nullcontext()

@@ -155,6 +155,7 @@ class TrainingStep:
                 group["lr"] = lr
         self.tau.fill_(self.stage.tau_at(step, n_steps))
         self.exploration.fill_(self.stage.exploration_at(step, n_steps))
+        self.model.schedule(step / n_steps)
         self.average.schedule(step)
 
     def _work(self) -> None:
