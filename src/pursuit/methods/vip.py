@@ -29,7 +29,8 @@ TUNABLE = {**OF_NETWORK, "random_share": OneOf((0.4, 1.0, 2.0))}
 LOOKED_AT = 4096
 """Number of rows from which the encoding of answers is read."""
 LOOKAHEAD, LOOKAHEAD_ALONE = 5, 2
-"""How many answers ahead the straight-through querier looks where held-out rows say whether it pays, and afterwards."""
+"""How many answers ahead the straight-through querier looks where held-out rows say whether it pays, and afterwards at
+first."""
 CHOOSING = 0.4
 """Share of the steps in which both queriers learn; the one that held-out rows prefer has the rest for itself."""
 ALONE = "alone"
