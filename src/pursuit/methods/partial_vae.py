@@ -190,9 +190,9 @@ class PartialVAESettings:
             raise ValueError(f"reward is 'label' or 'eddi', not {self.reward!r}.")
         if self.samples < 2 or self.samples % 2:
             raise ValueError(f"samples come in pairs: their number is even and at least 2, not {self.samples}.")
-        check_sizes(
-            self, "latent", "width", "labels", "samples", *(("candidates",) if self.candidates is not None else ())
-        )
+        check_sizes(self, "latent", "width", "labels", "samples")
+        if self.candidates is not None:
+            check_sizes(self, "candidates")
         if self.label_weight is not None and not self.label_weight > 0:
             raise ValueError(f"label_weight is above 0, not {self.label_weight}: without it no label is learnt.")
 

@@ -29,8 +29,8 @@ TUNABLE = {**OF_NETWORK, "random_share": OneOf((0.4, 1.0, 2.0))}
 LOOKED_AT = 4096
 """Number of rows from which the encoding of answers is read."""
 LOOKAHEAD, LOOKAHEAD_ALONE = 5, 2
-"""How many answers ahead the straight-through querier looks where held-out rows say whether it pays, and afterwards at
-first."""
+"""How many answers ahead the straight-through querier looks while both queriers learn, and from how many its look-ahead
+shortens once it is chosen."""
 CHOOSING = 0.4
 """Share of the steps in which both queriers learn; the one that held-out rows prefer has the rest for itself."""
 ALONE = "alone"
@@ -247,7 +247,7 @@ class VIPClassifier(TaughtClassifier, VIPEstimator):
     lookahead : "auto" or int
         Over how many answers the straight-through querier learns to be right: with 1, over the next one alone; with
         more, it also asks what tells little by itself, but decides what to ask next. "auto" looks 5 answers ahead
-        while it learns both queriers, so that rows not learnt from say whether it pays, and 2 after that. A number
+        while it learns both queriers, so that rows not learnt from say whether it pays, and fewer after that. A number
         above 1 takes the straight-through querier, which looks so far to the end.
     cost_aware : bool, optional
         Whether to ask for the most bits per unit of cost, instead of the most bits. By default it does where the costs

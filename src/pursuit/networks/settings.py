@@ -10,7 +10,7 @@ from torch import nn
 from pursuit.queries import PatchGrid, QuerySet
 
 MOST_UNITS = 2**14
-"""Of a layer."""
+"""The largest size of a layer."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class TrunkAndHeads(NetworkSettings):
 
 
 def check_sizes(settings: object, *names: str) -> None:
-    """Raise ValueError if one of these settings, a number or several, is no size that a layer can have."""
+    """Raise ValueError unless each of these settings, a whole number or several, lies within 1 and `MOST_UNITS`."""
     for name in names:
         sizes = getattr(settings, name)
         several = sizes if isinstance(sizes, tuple | list) else (sizes,)

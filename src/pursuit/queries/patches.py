@@ -16,7 +16,7 @@ SHADES = " ░▒▓█"
 MOST_PATCHES, MOST_VALUES, MOST_SHOWN = 200_000, 50_000_000, 2**25
 """Of an image: more can neither be shown to a person nor learnt."""
 MOST_PIXEL = 1e9
-"""Of either sign: pixels are single numbers of the computer, and their range must be one too."""
+"""The largest absolute value of a pixel: answers are 32-bit floats."""
 WORDED_PIXELS = 9
 """Up to this many pixels an answer is written pixel by pixel; above it, as mean brightness."""
 

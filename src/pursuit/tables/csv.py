@@ -258,6 +258,8 @@ ENDINGS = (
 SEPARATORS = ",;\t|"
 SNIFFED_CHARACTERS, SNIFFED_ROWS = 1 << 20, 50
 """How much of a file is looked at to find its separator."""
+LONGEST_HEADER = 1 << 24
+"""Characters of a header line that are read even where it is longer than that."""
 SPREADSHEET_ERRORS = ("#DIV/0!", "#REF!", "#VALUE!", "#NAME?", "#NUM!", "#NULL!", "#BEZUG!", "#WERT!", "#ZAHL!", "#NV")
 NO_STATEMENT = ("k.A.", "k. A.", *SPREADSHEET_ERRORS)
 """What N/A is in German, and cells that spreadsheets could not compute; pandas knows N/A in English."""
@@ -387,7 +389,7 @@ def read_csv(
 def _find_layout(text: TextFile) -> _Layout:
     """The separator that divides the first rows most evenly, and the header line."""
     with text.open() as file:
-        sample = file.read(SNIFFED_CHARACTERS) + file.readline()  # a header line may be longer
+        sample = file.read(SNIFFED_CHARACTERS) + file.readline(LONGEST_HEADER)
     if not sample.strip():
         raise ValueError(f"{text.path} is empty: it needs a header line and at least one row.")
     told = re.match(r"\s*sep=(.)\r?\n", sample)  # as Excel writes and reads it
