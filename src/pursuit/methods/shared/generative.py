@@ -154,13 +154,17 @@ def _log_bernoulli(logit: Tensor, x: Tensor) -> Tensor:
     return share * logit - F.softplus(logit)
 
 
-AT_ONCE, AT_ONCE_ON_GPU = 2**23, 2**27
-"""About how many numbers are computed at once: further rows, queries and answers come after each other."""
+AT_ONCE, BYTES_ON_GPU = 2**23, 128
+"""About how many numbers are computed at once (further rows, queries and answers come after each other), and on a GPU
+how many bytes of its memory there are for each of them."""
 
 
 def n_at_once(device: torch.device, n_numbers: int) -> int:
     """Number of items, of `n_numbers` numbers each, that are computed at once."""
-    return max(1, (AT_ONCE if device.type == "cpu" else AT_ONCE_ON_GPU) // max(1, n_numbers))
+    at_once = AT_ONCE
+    if device.type == "cuda":
+        at_once = torch.cuda.get_device_properties(device).total_memory // BYTES_ON_GPU
+    return max(1, at_once // max(1, n_numbers))
 
 
 LARGEST = 8.0
