@@ -383,11 +383,12 @@ class _ConvDecoder(nn.Module):
 
 def _without_norms(layers: nn.Sequential) -> nn.Sequential:
     """What transposed convolutions and BatchNorms compute once they are learnt, with every norm in the layer before it:
-    most of the time goes into reading and writing maps, and so there are fewer of them."""
+    most of the time goes into reading and writing maps, and so there are fewer of them. Nothing learns from it: autocast
+    would keep a copy of every weight that might."""
     found: list[Any] = []
     for layer in layers:
         if isinstance(layer, nn.BatchNorm2d):
-            found[-1] = fuse_conv_bn_eval(found[-1], layer, transpose=True)
+            found[-1] = fuse_conv_bn_eval(found[-1], layer, transpose=True).requires_grad_(False)
         else:
             found.append(layer)
     return nn.Sequential(*found)
