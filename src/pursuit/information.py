@@ -49,6 +49,8 @@ from pursuit.training.rows import Rows
 
 LARGEST = 30.0
 """Log odds are clamped to this size, at which an answer is certain for all purposes."""
+MOST = 2**14
+"""Ranks and numbers of intervals end there."""
 ROUNDING = 1e-5
 """Expected bits below this are rounding errors of single precision, and count as 0: divided by a small cost they would
 look large."""
@@ -73,9 +75,10 @@ class AnswerSettings:
     """Pseudo-counts: rows of the average label that are added to the counts of each label."""
 
     def __post_init__(self) -> None:
-        if self.rank < 0 or self.n_bins < 2 or not self.smoothing > 0:
+        if not (0 <= self.rank <= MOST and 2 <= self.n_bins <= MOST and self.smoothing > 0):
             raise ValueError(
-                f"An answer model has a rank of 0 or more, at least 2 intervals and a smoothing above 0, not {self}."
+                f"An answer model has a rank of 0 to {MOST:,}, 2 to {MOST:,} intervals and a smoothing above 0, not "
+                f"{self}."
             )
 
 

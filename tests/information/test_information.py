@@ -323,9 +323,9 @@ def test_it_learns_how_answers_depend_on_one_another() -> None:
 # Settings, saving and what it is not made for
 
 
-@pytest.mark.parametrize("wrong", [{"rank": -1}, {"n_bins": 1}, {"smoothing": 0.0}])
+@pytest.mark.parametrize("wrong", [{"rank": -1}, {"rank": 2**63}, {"n_bins": 1}, {"n_bins": 2**20}, {"smoothing": 0.0}])
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="rank of 0 or more, at least 2 intervals and a smoothing above 0"):
+    with pytest.raises(ValueError, match="rank of 0 to 16,384, 2 to 16,384 intervals and a smoothing above 0"):
         AnswerSettings(**wrong)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -238,6 +239,21 @@ def test_a_wide_row_group_is_read_in_small_chunks(write: Callable[..., Path], mo
         assert len(chunk) <= 1000
         most = max(most, pa.total_allocated_bytes() - before)
     assert most < 6e6  # all rows are 16 MB, and more while they are unpacked
+
+
+def test_a_page_that_says_it_is_long_is_given_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": np.arange(50.0)}), path, use_dictionary=False, compression="none")
+    data, before = path.read_bytes(), pa.default_memory_pool().max_memory()
+    start = pq.ParquetFile(path).metadata.row_group(0).column(0).data_page_offset
+    # The header of a page by Thrift: its kind, its size unpacked and its size, each after a byte 0x15.
+    unpacked = data.index(b"\x15", start + 2)
+    size = data.index(b"\x15", unpacked + 1) + 1
+    end = size + next(i for i in range(5) if data[size + i] < 0x80) + 1
+    path.write_bytes(data[:size] + b"\xd0\xff\xff\xff\x0f" + data[end:])
+    with pytest.raises(ValueError, match="damaged or was cut off"):
+        next(iter(ArrowSource(path).chunks(ArrowSource(path).pieces[0], ["a"])))
+    assert pa.default_memory_pool().max_memory() < before + 1e6
 
 
 def test_without_pyarrow_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -396,3 +396,21 @@ def test_what_a_spreadsheet_could_not_compute_is_missing(tmp_path: Path, error: 
     table = table_of(tmp_path / "t.csv", f"a;b\n1;x\n{error};y\n 3 ;{error} \n")
     assert table.frame["a"].fillna(-1).tolist() == [1, -1, 3]
     assert table.frame["b"].isna().tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("seldom", [False, True])
+def test_a_number_of_too_many_digits_is_a_sentence_or_an_answer(
+    tmp_path: Path, seldom: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a,y\n" + "9" * 400 + ",yes\n3,no\n", encoding="utf-8")
+    if not seldom:
+        assert len(read_csv(path).frame) == 2
+        return
+
+    def of_earlier_versions(*_: object, **__: object) -> None:
+        raise OverflowError("int too large to convert to float")
+
+    monkeypatch.setattr("pandas.read_csv", of_earlier_versions)
+    with pytest.raises(ValueError, match="whole number of more digits than numbers can have"):
+        read_csv(path)

@@ -383,8 +383,8 @@ class _ConvDecoder(nn.Module):
 
 def _without_norms(layers: nn.Sequential) -> nn.Sequential:
     """What transposed convolutions and BatchNorms compute once they are learnt, with every norm in the layer before it:
-    most of the time goes into reading and writing maps, and so there are fewer of them. Nothing learns from it: autocast
-    would keep a copy of every weight that might."""
+    most of the time goes into reading and writing maps, and so there are fewer of them. Nothing learns from it:
+    autocast would keep a copy of every weight that might."""
     found: list[Any] = []
     for layer in layers:
         if isinstance(layer, nn.BatchNorm2d):

@@ -32,6 +32,7 @@ COUNTED_ROWS = 500_000
 """The most rows that are counted where they are not in memory."""
 MOST_OUTCOMES = 512
 """The most answers to one query that are summed over: 3x3 pixels of two values, or 2x2 of four."""
+MOST_BINS = 2**14
 CHUNK_BYTES = 2**28
 """About how much memory the probabilities of outcomes may take at a time."""
 TUNABLE: Ranges = {"smoothing": Span(0.01, 10.0), "n_bins": OneOf((4, 8, 16))}
@@ -52,8 +53,8 @@ class NaiveBayesSettings:
     def __post_init__(self) -> None:
         if not self.smoothing > 0:
             raise ValueError(f"smoothing is added to counts so that none is zero: above 0, not {self.smoothing}.")
-        if self.n_bins < 2:
-            raise ValueError(f"n_bins is a number of intervals, at least 2, not {self.n_bins}.")
+        if not 2 <= self.n_bins <= MOST_BINS:
+            raise ValueError(f"n_bins is a number of intervals, 2 to {MOST_BINS:,}, not {self.n_bins}.")
 
 
 class Likelihoods(NamedTuple):

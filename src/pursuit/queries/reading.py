@@ -71,7 +71,10 @@ def as_frame(data: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
         frame = _sparse_frame(data, names) if sparse.issparse(data) else _array_frame(np.asarray(data), names)
     if len(frame) == 0:
         raise ValueError("The table is empty: it has 0 rows, and at least one is needed.")
-    return frame.infer_objects() if any(dtype.kind == "O" for dtype in frame.dtypes) else frame
+    try:
+        return frame.infer_objects() if any(dtype.kind == "O" for dtype in frame.dtypes) else frame
+    except OverflowError:  # of some versions of pandas, of whole numbers of more than 308 digits
+        return frame
 
 
 def columns_of(frame: pd.DataFrame) -> list[Any]:

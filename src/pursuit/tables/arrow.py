@@ -73,10 +73,12 @@ class _ParquetFile:
                 return
 
     def _read(self, group: int, columns: list[str], chunk_rows: int, pre_buffer: bool) -> Iterator["pa.RecordBatch"]:
-        """The rows of a row group, which is read bit by bit or, with `pre_buffer`, at once."""
+        """The rows of a row group, which is read bit by bit or, with `pre_buffer` and where the file is small, at once:
+        bit by bit, a damaged page would be given as much memory as it says that it is long."""
         import pyarrow.parquet as pq
 
-        size = 0 if pre_buffer else max(4096, min(READ_AHEAD, READ_BYTES // len(columns)))
+        at_once = pre_buffer or (isinstance(self.path, Path) and self.path.stat().st_size <= READ_AHEAD)
+        size = 0 if at_once else max(4096, min(READ_AHEAD, READ_BYTES // len(columns)))
         options = {"metadata": self.metadata, "buffer_size": size, "pre_buffer": pre_buffer}
         with pq.ParquetFile(_source(self.path), **options) as file:
             yield from file.iter_batches(chunk_rows, row_groups=[group], columns=columns)

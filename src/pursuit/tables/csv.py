@@ -504,7 +504,10 @@ def _parse(text: TextFile, layout: _Layout, options: CsvOptions, **of_pandas: An
 def _read(text: TextFile, options: dict[str, Any]) -> pd.DataFrame:
     with text.open() as file, warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # of values beyond the last name
-        return pd.read_csv(file, **options)
+        try:
+            return pd.read_csv(file, **options)
+        except OverflowError:  # of some versions of pandas
+            raise ValueError(f"{text.path} has a whole number of more digits than numbers can have, 308.") from None
 
 
 def _refuse_open_quote(text: TextFile, layout: _Layout, error: Exception) -> None:
