@@ -122,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.replay:
         return replay(options.replay)
     if options.record_from:
-        return _record_from(options.record_from)
+        return _record_from(options.record_from, options.note)
     chosen = [TARGETS[name] for name in options.targets.split(",")] if options.targets else list(TARGETS.values())
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     print(f"Seed {seed}. To try the same inputs: python -m fuzz --seed {seed}", flush=True)
@@ -193,7 +193,7 @@ def _write(path: Path, seed: int, counts: dict[str, Count]) -> None:
     path.write_text(json.dumps(counted(seed, {TARGETS[name]: one for name, one in counts.items()}), indent=1) + "\n")
 
 
-def _record_from(paths: Sequence[Path]) -> int:
+def _record_from(paths: Sequence[Path], note: str) -> int:
     """Add up what several runs counted, and write it into docs/results."""
     from fuzz.page import put
 
@@ -202,12 +202,13 @@ def _record_from(paths: Sequence[Path]) -> int:
     for other in found[:-1]:
         for name, one in other["targets"].items():
             own = total["targets"].setdefault(
-                name, {**one, **dict.fromkeys(ADDED, 0), "found": [], "seed": one["seed"]}
+                name, {**one, **dict.fromkeys(ADDED, 0), "found": [], "seed": one["seed"], "commit": one["commit"]}
             )
             own |= {key: own[key] + one[key] for key in (*ADDED, "found")}
-            if str(one["seed"]) not in str(own["seed"]).split(", "):
-                own["seed"] = f"{one['seed']}, {own['seed']}"
-    put("inputs", total)
+            for key in ("seed", "commit"):
+                if str(one[key]) not in str(own[key]).split(", "):
+                    own[key] = f"{one[key]}, {own[key]}"
+    put("inputs", {**total, "note": note})
     return 0
 
 
@@ -234,6 +235,7 @@ def _options(arguments: Sequence[str] | None) -> Any:
     parser.add_argument(
         "--record-from", type=Path, nargs="+", metavar="FILE", help="write counts of --out into docs/results"
     )
+    parser.add_argument("--note", default="", help="what the page says of the bad ones of --record-from")
     parser.add_argument("--found", type=Path, default=FOUND, help="where bad inputs are kept")
     parser.add_argument("--part", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--replay", type=Path, metavar="FOLDER", help="try a kept input again")

@@ -103,11 +103,12 @@ def _inputs(part: dict[str, Any] | None) -> str:
         [one["title"], *(f"{one[key]:,}" for key in ("inputs", "fine", "refused", "bad")), one["seed"], one["commit"]]
         for one in (*targets, {"title": "**all**", **_sums(targets), "seed": "", "commit": ""})
     ]
-    found = [f"- {text}" for one in targets for text in one["found"]]
+    found = [f"- {text.splitlines()[0]}" for one in targets for text in one["found"]]
     return (
         "\n## Bad input\n\n"
         + table(("input", "tried", "fine", "refused by a sentence", "bad", "seed", "commit"), rows)
         + ("\nBad:\n\n" + "\n".join(found) + "\n" if found else "")
+        + (f"\n{part['note']}\n" if part.get("note") else "")
         + f"\n{_machine(part)}\n"
     )
 
