@@ -1,5 +1,10 @@
 """The paper's runs: their names and plan, the queue that does them, and what it leaves behind."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -233,3 +238,42 @@ def test_another_seed_says_how_long_a_run_takes(place: Place) -> None:
     took = (result.training_seconds + result.measuring_seconds) / 60
     assert minutes_of(replace(RUN, seed=7), done) == took
     assert minutes_of(replace(RUN, querier="information"), done) == RUN.minutes
+
+
+CHILD = """
+import sys, time
+from multiprocessing import get_context
+from pathlib import Path
+
+from pursuit.research.experiments.paper import end_with_parent
+
+
+def child():
+    end_with_parent()
+    Path(sys.argv[1]).write_text(str(__import__("os").getpid()))
+    time.sleep(600)
+
+
+if __name__ == "__main__":
+    get_context("spawn").Process(target=child).start()
+    time.sleep(600)
+"""
+
+
+def test_what_a_killed_queue_began_ends_with_it(tmp_path: Path) -> None:
+    script, told = tmp_path / "begins.py", tmp_path / "pid"
+    script.write_text(CHILD, encoding="utf-8")
+    with subprocess.Popen([sys.executable, script, told]) as parent:
+        while not (told.exists() and told.read_text()):
+            time.sleep(0.05)
+            assert parent.poll() is None
+        parent.kill()
+    child = int(told.read_text())
+    for _ in range(600):
+        try:
+            os.kill(child, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    pytest.fail("It went on.")

@@ -3,15 +3,17 @@
 The queue runs several processes side by side, the most valuable runs first, as time allows."""
 
 import json
+import os
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from multiprocessing import connection, get_context
+from multiprocessing import connection, get_context, parent_process
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from shutil import rmtree
+from threading import Thread
 from typing import Any
 
 import torch
@@ -275,8 +277,20 @@ def begin_process(run: PaperRun, place: Place) -> BaseProcess:
     return process
 
 
+def end_with_parent() -> None:
+    """End this process as soon as the one that began it is gone, killed or not: nobody would wait for its result."""
+    if parent := parent_process():
+
+        def wait() -> None:
+            parent.join()
+            os._exit(1)
+
+        Thread(target=wait, daemon=True).start()
+
+
 def measure(run: PaperRun, place: Place) -> None:
     """Train and measure a run, write its result, and leave no model behind; a run that was stopped goes on."""
+    end_with_parent()
     torch.set_num_threads(place.threads)
     folder = place.folder(run)
     error_file = folder / ERROR
