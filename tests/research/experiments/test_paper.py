@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -241,16 +240,15 @@ def test_another_seed_says_how_long_a_run_takes(place: Place) -> None:
 
 
 CHILD = """
-import sys, time
+import os, time
 from multiprocessing import get_context
-from pathlib import Path
 
 from pursuit.research.experiments.paper import end_with_parent
 
 
 def child():
     end_with_parent()
-    Path(sys.argv[1]).write_text(str(__import__("os").getpid()))
+    print(os.getpid(), flush=True)
     time.sleep(600)
 
 
@@ -261,19 +259,14 @@ if __name__ == "__main__":
 
 
 def test_what_a_killed_queue_began_ends_with_it(tmp_path: Path) -> None:
-    script, told = tmp_path / "begins.py", tmp_path / "pid"
+    script = tmp_path / "begins.py"
     script.write_text(CHILD, encoding="utf-8")
-    with subprocess.Popen([sys.executable, script, told]) as parent:
-        while not (told.exists() and told.read_text()):
-            time.sleep(0.05)
-            assert parent.poll() is None
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
         parent.kill()
-    child = int(told.read_text())
-    for _ in range(600):
         try:
-            os.kill(child, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.05)
-    os.kill(child, signal.SIGKILL)
-    pytest.fail("It went on.")
+            parent.communicate(timeout=60)  # until nobody holds its output
+        except subprocess.TimeoutExpired:
+            os.kill(child, signal.SIGKILL)
+            raise
