@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pursuit.queries.column import Number
+from pursuit.queries.reading import read_column
 from pursuit.tables.csv import (
     SEPARATORS,
     CsvOptions,
@@ -239,7 +241,7 @@ def test_decimal_commas_on_request(tmp_path: Path) -> None:
 def test_thousands_and_units_are_left_off_and_that_is_said(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t.csv", 'a,b,c\n"1,234",5 %,$3\n7,6 %,€4\n')
     assert values(table) == {"a": [1234, 7], "b": [5, 6], "c": ["$3", "€4"]}
-    assert table.remarks == ["Read without units, and without commas between thousands: a, b."]
+    assert table.remarks == ["Read without units, and without commas and spaces between thousands: a, b."]
     assert table_of(tmp_path / "t.csv", 'a,b\n"1,234",5\n', decimal=",").frame["a"].tolist() == [1.234]
 
 
@@ -414,3 +416,50 @@ def test_a_number_of_too_many_digits_is_a_sentence_or_an_answer(
     monkeypatch.setattr("pandas.read_csv", of_earlier_versions)
     with pytest.raises(ValueError, match="whole number of more digits than numbers can have"):
         read_csv(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "expected"),
+    [
+        ("{} kg", "kg", 1),
+        ("{}mg/dL", "mg/dL", 1),
+        ("{} kg/m2", "kg/m2", 1),
+        ("{}.5\u00a0°C", "°C", 1.5),
+        ("{} years", "year", 1),
+        ("{} 000", "", 1000),
+        ("{}'250.5", "", 1250.5),
+        ("{}\u202f000 km", "km", 1000),
+    ],
+)
+def test_words_behind_numbers_are_units_and_spaces_stand_between_thousands(
+    tmp_path: Path, text: str, unit: str, expected: float
+) -> None:
+    rows = "".join(f"{text.format(i)},{'yn'[i % 2]}\n" for i in range(1, 30))
+    table = table_of(tmp_path / "t.csv", f"a,y\n{rows}")
+    assert table.frame["a"].tolist()[0] == expected
+    assert table.frame["a"].dtype.kind in "fi"
+    assert table.units == ({"a": unit} if unit else {})
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [f"{i % 2 * 2 + 2}WD" for i in range(40)],  # choices
+        [f"{i} {'kg' if i % 2 else 'lb'}" for i in range(40)],  # two units
+        [f"{i} of {i + 3}" for i in range(40)],
+        [f"0{i} 100" for i in range(10, 50)],  # nobody writes numbers so
+        [f"{i}e" for i in range(40)][:10],
+    ],
+)
+def test_other_texts_with_digits_stay_texts(tmp_path: Path, texts: list[str]) -> None:
+    table = table_of(tmp_path / "t.csv", "a,y\n" + "".join(f"{text},n\n" for text in texts))
+    assert table.frame["a"].tolist() == texts
+    assert table.units == {}
+
+
+def test_few_rows_are_read_by_the_unit_of_training() -> None:
+    query = Number("weight", "weight?", unit="kg")
+    numbers, strange = read_column(query, pd.Series(["40 kg", "1 200,5 kg", "41", "3 stone", None]))
+    assert numbers[:3].tolist() == [40, 1200.5, 41]
+    assert strange == {"3 stone": 1}
+    assert Number("age", "age?", unit="year").read("1 200 years") == 1200

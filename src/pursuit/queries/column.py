@@ -287,14 +287,15 @@ class Number(Query):
                 return found
         return []
 
+    def without_unit(self, text: str) -> str:
+        """The text without the unit, which people may write too, and in the plural."""
+        unit = re.escape(self.unit)
+        return re.sub(rf"^{unit}|{unit}s?$", "", text.strip()).strip() if unit else text.strip()
+
     def read(self, answer: Any) -> float:
         """The number in an answer; raises ValueError if there is none."""
         try:
-            if isinstance(answer, str):  # a person may write the unit, too
-                answer = answer.strip()
-                number = float(_with_point(answer.removeprefix(self.unit).removesuffix(self.unit)))
-            else:
-                number = float(answer)
+            number = float(with_point(self.without_unit(answer)) if isinstance(answer, str) else answer)
         except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not abs(number) <= LARGEST_ANSWER or isinstance(answer, bool):
@@ -412,10 +413,12 @@ def format_number(number: float, digits: int = 6) -> str:
     return f"{rounded:.{digits}g}"
 
 
-def _with_point(text: str) -> str:
-    """A number as text, with a point for a decimal comma and without separators of thousands: 80,5 and 1.200,5, but not
-    1,200, which may be a thousand."""
+def with_point(text: str) -> str:
+    """A number as text, with a point for a decimal comma and without separators of thousands: 80,5 and 1.200,5 and
+    1 200, but not 1,200, which may be a thousand."""
     text = text.strip()
+    if re.fullmatch(r"[+-]?[1-9]\d{0,2}([\s'’]\d{3})+([.,]\d+)?", text):
+        text = re.sub(r"[\s'’]", "", text)
     for thousands, point in (".,", ",."):
         groups = rf"[+-]?[1-9]\d{{0,2}}(\{thousands}\d{{3}})+"
         if re.fullmatch(rf"{groups}\{point}\d+", text) or (text.count(thousands) > 1 and re.fullmatch(groups, text)):

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from pursuit.queries.column import DAY, EPOCH, ISO, Choice, Date, Number, fold, listed
+from pursuit.queries.column import DAY, EPOCH, ISO, Choice, Date, Number, fold, listed, with_point
 from pursuit.queries.parts import Age, Contains, Weekday
 
 INFINITE = "Infinite values (inf) in {}: replace them by numbers, or by NaN if the answer is unknown."
@@ -305,7 +305,7 @@ def _read(query: Choice | Number, series: Any) -> tuple[np.ndarray, dict[Any, in
         if is_plain_number(series):
             return plain_numbers(series), {}
         values, counts, codes = distinct_values(series)
-        read = parse_numbers(values)
+        read = parse_numbers(_without_unit(query, value) for value in values)
         known = MISSING_WORDS | {fold(word) for word in query.missing}
         unseen = {v: int(counts[i]) for i, v in enumerate(values) if np.isnan(read[i]) and fold(v) not in known}
         return np.append(read, np.nan)[codes], unseen
@@ -322,6 +322,13 @@ def _read(query: Choice | Number, series: Any) -> tuple[np.ndarray, dict[Any, in
     places = [place_of(value) for value in values]
     read = np.array([*places, query.place_of_empty], dtype=float)  # None becomes NaN
     return read[codes], {v: int(counts[i]) for i, v in enumerate(values) if places[i] is None}
+
+
+def _without_unit(query: Number, value: Any) -> Any:
+    """A value of a column; a text that ends with the unit is read as people write it."""
+    if not query.unit or not isinstance(value, str) or (number := query.without_unit(value)) == value.strip():
+        return value
+    return with_point(number)
 
 
 def is_missing(query: Choice | Number, series: Any) -> np.ndarray:

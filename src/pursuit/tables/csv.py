@@ -266,7 +266,16 @@ NO_STATEMENT = ("k.A.", "k. A.", *SPREADSHEET_ERRORS)
 NEARLY_ALL = 0.9
 SPACE = r"[\s\u00a0\u202f]*"
 CURRENCY = r"(?:[$€£¥]|EUR|USD|GBP|CHF)"
-UNIT = rf"^{CURRENCY}{SPACE}|{SPACE}(?:%|{CURRENCY})$"
+LETTER = r"[^\W\d_]"
+SIGN = rf"^{CURRENCY}{SPACE}|{SPACE}(?:%|{CURRENCY})$"
+UNIT = rf"{SIGN}|(?<=\d){SPACE}(?:{LETTER}|[°‰])(?:{LETTER}|[°%/·²³]){{0,15}}(?:/c?m[23])?$"
+"""The sign of a currency, that of percent, or a word behind a number: 40 kg, 2.1 mg/dL, 27 kg/m2."""
+PLURAL = r"(?<=[a-z]{3})s$"
+WORD_TEXTS = 10
+"""Words are units where more texts than this differ: 2WD and 4WD are choices."""
+BETWEEN_THOUSANDS = r"[\s\u00a0\u202f'’]"
+GROUPED_BY_SPACES = rf"[+-]?[1-9]\d{{0,2}}(?:{BETWEEN_THOUSANDS}\d{{3}})+(?:[.,]\d+)?"
+"""1 234 567 and 1'234.5."""
 DIGIT = re.compile(r"\d")
 NUMBER_LIKE = r"[+-]?[\d.,]*\d[\d.,]*(?:[eE][+-]?\d+)?"
 PLAIN = NUMBER_LIKE.replace(".,", ".")
@@ -378,7 +387,9 @@ def read_csv(
         rewritten = _plainly_written(frame[list(with_digits.columns)], texts, commas_group)
     if rewritten:
         frame = _with_columns(frame, rewritten)
-        remarks.append(f"Read without units, and without commas between thousands: {listed(list(rewritten))}.")
+        remarks.append(
+            f"Read without units, and without commas and spaces between thousands: {listed(list(rewritten))}."
+        )
     if frame.iloc[:, -1].isna().any() and (short := _too_short(text, layout)):
         remarks.append(short)
     found = {name: unit for name in with_digits.columns if (unit := unit_of(with_digits[name]))}
@@ -586,7 +597,8 @@ def _texts_with_digits(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _plainly_written(frame: pd.DataFrame, texts: Sequence[str], commas_group: bool) -> dict[str, pd.Series]:
-    """The columns that are numbers, or nearly, once they are written without commas between thousands and units."""
+    """The columns that are numbers, or nearly, once they are written without units and without what stands between
+    thousands."""
     columns = [name for name in _text_columns(frame) if name not in texts]
     written = {name: plainly_written(frame[name], commas_group) for name in columns}
     return {name: column for name, column in written.items() if column is not None}
@@ -650,7 +662,7 @@ def with_points(column: pd.Series, even_if_few: bool) -> pd.Series:
 
 
 def plainly_written(column: pd.Series, commas_group: bool) -> pd.Series | None:
-    """The column without a unit and, if `commas_group`, without commas between thousands, where that turns nearly all
+    """The column without a unit, spaces and, if `commas_group`, commas between thousands, where that turns nearly all
     of its texts into numbers; None where it does not, or where they are numbers already."""
     values = column.dropna().drop_duplicates()
     texts = without_unit(values)
@@ -662,16 +674,24 @@ def plainly_written(column: pd.Series, commas_group: bool) -> pd.Series | None:
 
 
 def without_unit(texts: pd.Series) -> pd.Series:
-    """Texts without the sign of a currency, or that of percent, if it is the same in all that have one."""
-    return texts.str.replace(UNIT, "", regex=True) if unit_of(texts) else texts
+    """Texts without their unit, and without spaces between thousands."""
+    texts = texts.str.replace(UNIT, "", regex=True) if unit_of(texts) else texts
+    is_grouped = texts.str.fullmatch(GROUPED_BY_SPACES, na=False)
+    return texts.mask(is_grouped, texts.str.replace(BETWEEN_THOUSANDS, "", regex=True)) if is_grouped.any() else texts
 
 
 def unit_of(texts: pd.Series) -> str:
-    """The sign of a currency, or that of percent, if it is the same in all texts that have one."""
-    if not texts.str.contains(f"%|{CURRENCY}", na=False).any():
+    """The sign of a currency, or that of percent, if it is the same in all texts that have one; or the word behind most
+    numbers, if there is one word."""
+    if not texts.str.contains(UNIT, na=False).any():
         return ""
-    units = texts.str.extract(f"({UNIT})", expand=False).str.replace(SPACE, "", regex=True).dropna().unique()
-    return str(units[0]) if len(units) == 1 else ""
+    found = texts.str.extract(f"({UNIT})", expand=False).str.replace(SPACE, "", regex=True)
+    units = found.dropna().str.replace(PLURAL, "", regex=True).unique()
+    if len(units) != 1:
+        return ""
+    is_word = not re.fullmatch(f"%|{CURRENCY}", units[0])
+    is_seldom = texts.nunique() <= WORD_TEXTS or 2 * found.count() <= texts.count()
+    return "" if is_word and is_seldom else str(units[0])
 
 
 def as_numbers(column: pd.Series) -> pd.Series:
