@@ -9,19 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from browsing import needs_browser
-from illness import ILL
+from illness import ILL, table
 from npm import installed, node, opened, package
 from program import run
-from pursuit import PursuitEstimator
-from pursuit.queries import ColumnQueries, Order, yes_no
+from pursuit import MLP, PursuitEstimator, Stage, VIPRegressor
+from pursuit.methods import METHODS
+from pursuit.queries import ColumnQueries, Number, Order, yes_no
 from pursuit.queries.column import Choice
 from pursuit.queries.order import OnlyAfter
 from pursuit.web.connect.fhir import DONT_KNOW, KNOWN, RESULT, Form
 from pursuit.web.connect.fhir_routes import of_fhir
-from pursuit.web.serving.models import ServedModels
+from pursuit.web.serving.models import ServedModels, load_models
 from served import client_of, port_of, program, running
 
 SDC, FHIRPATH, LFORMS = ("hl7.fhir.uv.sdc", "4.0.0-ballot"), "fhirpath@4.11.0", ("lforms", "40.1.3")
@@ -58,6 +60,11 @@ def ask(client: httpx.Client, sent: Json) -> Json:
     validate("QuestionnaireResponse", reply.json())
     validate("Questionnaire", reply.json()["contained"][0])
     return reply.json()
+
+
+def coded(client: httpx.Client, choice: str) -> Json:
+    system = f"{str(client.base_url).rstrip('/')}/fhir/Questionnaire/illness/answers"
+    return {"valueCoding": {"system": system, "code": choice, "display": choice}}
 
 
 def open_item(response: Json) -> Json:
@@ -124,7 +131,7 @@ def test_what_is_known_is_not_asked(client: httpx.Client, illness: PursuitEstima
     assert response["item"][0] == {
         "linkId": KNOWN,
         "text": "Known beforehand",
-        "item": [{"linkId": "season", "text": "Which season is it?", "answer": [{"valueString": "winter"}]}],
+        "item": [{"linkId": "season", "text": "Which season is it?", "answer": [coded(client, "winter")]}],
     }
     session = illness.session(known={"season": "winter"})
     while response["status"] == "in-progress":
@@ -162,12 +169,27 @@ def test_a_number_that_is_predicted_has_its_range(client: httpx.Client) -> None:
     assert found["low"] < found["label"] < found["high"]
 
 
+FAHRENHEIT = {"value": 44, "unit": "°F", "system": "http://unitsofmeasure.org", "code": "[degF]"}
+
+
+def nested(depth: int) -> list[Json]:
+    return [{"linkId": "group", "item": nested(depth - 1)}] if depth else []
+
+
 @pytest.mark.parametrize(
     ("change", "status", "says"),
     [
         ({"resourceType": "Patient"}, 400, "Send a QuestionnaireResponse"),
         ({"questionnaire": "#other"}, 400, "names no contained Questionnaire"),
-        ({"contained": 3}, 400, "names no contained Questionnaire"),
+        ({"contained": 3}, 400, "“contained” is a list of objects"),
+        ({"contained": []}, 400, "names no contained Questionnaire"),
+        ({"status": "begun"}, 400, "has a status"),
+        ({"item": "season"}, 400, "“item” is a list of objects"),
+        ({"item": [{"linkId": ["season"], "answer": [{"valueString": "winter"}]}]}, 400, "has a linkId"),
+        ({"item": [{"linkId": "season", "answer": {"valueString": "winter"}}]}, 400, "“answer” is a list of objects"),
+        ({"item": [{"linkId": "season", "answer": [{"valueString": "winter"}] * 2}]}, 400, "takes one answer"),
+        ({"item": nested(30)}, 400, "nested more than"),
+        ({"item": [{"linkId": "temperature", "answer": [{"valueQuantity": FAHRENHEIT}]}]}, 400, "is in °C, not in °F"),
         ({"item": [{"linkId": "height", "answer": [{"valueDecimal": 3}]}]}, 400, "no item “height”"),
         ({"item": [{"linkId": "season", "answer": [{"valueString": "purple"}]}]}, 422, "not 'purple'"),
         ({"item": [{"linkId": "temperature", "answer": [{"valueDecimal": 300}]}]}, 422, "30 to 45"),
@@ -183,14 +205,89 @@ def test_what_is_wrong_is_an_operation_outcome(client: httpx.Client, change: Jso
     assert says in reply.json()["issue"][0]["diagnostics"]
 
 
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every part of what is sent, as what holds it and where."""
+    for key in list(value) if isinstance(value, dict) else range(len(value) if isinstance(value, list) else 0):
+        yield value, key
+        yield from places(value[key])
+
+
+def test_whatever_is_missing_or_of_a_wrong_type_is_no_error_of_the_server(client: httpx.Client) -> None:
+    known = [{"linkId": "season", "answer": [{"valueString": "winter"}]}]
+    sent = answered(ask(client, first(client, item=known)))
+    n_refused = 0
+    for wrong in (..., None, 3, "\ud800", [], [{}], {"a": [1]}, float("inf")):
+        for i, _ in enumerate(places(sent)):
+            changed = json.loads(json.dumps(sent))
+            parent, key = list(places(changed))[i]
+            if wrong is ...:
+                del parent[key]
+            else:
+                parent[key] = wrong
+            reply = client.post(NEXT, content=json.dumps(changed))
+            assert reply.status_code in (200, 400, 422), (wrong, key, reply.text)
+            assert reply.headers["content-type"] == "application/fhir+json"
+            if reply.status_code > 200:
+                validate("OperationOutcome", reply.json())
+                n_refused += 1
+    assert n_refused > 300
+
+
+def test_an_answer_of_another_type_is_written_as_the_item_has_it(client: httpx.Client) -> None:
+    told = {"temperature": {"valueQuantity": {"value": 39, "unit": "°C", "code": "Cel"}}}
+    told |= {"sneezing": {"valueString": "Yes"}, "itching": {"valueCoding": DONT_KNOW}}
+    told |= {"since": {"valueDateTime": "2024-02-03T10:00:00+01:00"}}
+    items = [{"linkId": name, "answer": [answer]} for name, answer in told.items()]
+    group = ask(client, first(client, item=items))["item"][0]["item"]
+    found = {one["linkId"]: one["answer"][0] for one in group}
+    assert found["temperature"] == {"valueDecimal": 39}
+    assert found["sneezing"] == {"valueBoolean": True}
+    assert "asked-unknown" in str(found["itching"]["_valueBoolean"])
+    assert found["since"] == {"valueDate": "2024-02-03"}
+
+
+def test_further_targets_are_among_the_results(
+    model_folders: dict[str, Path], illness: PursuitEstimator, degrees: PursuitEstimator, tmp_path: Path
+) -> None:
+    frame, y = table()
+    queries, number = illness.model_.query_set, np.where(y == "flu", 10.0, 3.0) + np.arange(len(y)) % 2
+    METHODS["naive-bayes"].build(queries, random_state=0).fit(frame, y == "flu").save(tmp_path / "other")
+    stages: Any = {"network": MLP((16,)), "stages": (Stage(3),), "teachers": None}
+    VIPRegressor(queries, random_state=0, **stages).fit(frame, number).save(tmp_path / "days")
+    models = load_models([model_folders["illness"]], also=[tmp_path / "other", tmp_path / "days"])
+    with running(models, f"sqlite:///{tmp_path / 's.db'}", routers=[of_fhir]) as own:
+        response = ask(own, first(own))
+        while response["status"] == "in-progress":
+            response = ask(own, answered(response))
+    found = results(response)
+    assert found["label"] == "flu"
+    assert found["also-1-label"] == "True"
+    assert found["also-1-probability"] > 0.5
+    assert found["also-2-low"] <= found["also-2-label"] <= found["also-2-high"]
+
+
+def test_whole_numbers_are_integers_as_far_as_these_go() -> None:
+    numbers = {"age": (0.5, 120.5), "income": (0.0, 1e10)}
+    queries = ColumnQueries(
+        [Number(name, name, low=low, high=high, decimals=0) for name, (low, high) in numbers.items()]
+    )
+    written = Form(queries, "Numbers", "https://example.org/Questionnaire/n").questionnaire()
+    validate("Questionnaire", written)
+    age, income = written["item"]
+    assert [list(one.values())[1] for one in age["extension"]] == [1, 120]
+    assert (age["type"], income["type"]) == ("integer", "decimal")
+
+
 def test_what_is_no_json_or_no_questionnaire_is_one_too(client: httpx.Client) -> None:
-    for content in (b"{", b"[" * 100_000, b"\xff"):
+    for content in (b"{", b"[" * 100_000, b"\xff", b"NaN", b'"\\ud800"'):
         reply = client.post(NEXT, content=content)
         assert reply.status_code == 422
         validate("OperationOutcome", reply.json())
     sent = first(client, "fever")
     assert "derivedFrom names one of those served" in client.post(NEXT, json=sent).text
-    validate("OperationOutcome", client.get("/fhir/Questionnaire/fever").json())
+    for address in ("/fhir/Questionnaire/fever", "/fhir/Patient", "/fhir/"):
+        validate("OperationOutcome", client.get(address).json())
+    validate("OperationOutcome", client.post("/fhir/Questionnaire", json={}).json())
 
 
 def test_a_server_says_what_it_has(client: httpx.Client) -> None:

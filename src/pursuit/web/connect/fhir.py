@@ -2,6 +2,7 @@
 may be asked, and the operation `$next-question`, which keeps nothing: all that is known is in what is sent."""
 
 import datetime
+import math
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +14,7 @@ from pursuit.queries import QuerySet
 from pursuit.queries.order import Order
 from pursuit.sessions.log import FORMAT
 from pursuit.sessions.session import Session
-from pursuit.sessions.state import Question, Result, State, question_of
+from pursuit.sessions.state import Belief, GivenAnswer, Question, Result, State, question_of
 
 SDC = "http://hl7.org/fhir/uv/sdc/StructureDefinition"
 CORE = "http://hl7.org/fhir/StructureDefinition"
@@ -26,6 +27,9 @@ KNOWN, RESULT = "pursuit-known", "pursuit-result"
 """The groups of what was known before anything was asked, and of the result."""
 MOST_DEPTH = 20
 """How deep items may be nested in what is sent."""
+MOST_INTEGER = 2**31 - 1
+"""An integer of FHIR is smaller; a greater number is a decimal."""
+STATUSES = ("in-progress", "completed", "amended", "entered-in-error", "stopped")
 
 Json = dict[str, Any]
 
@@ -90,10 +94,11 @@ class Form:
         item: Json = {"linkId": question.name, "text": question.text, "type": _type(question)}
         extensions: list[Json] = []
         if question.kind == "number":
-            kind = "valueInteger" if item["type"] == "integer" else "valueDecimal"
-            number: Callable[[float], float] = int if kind == "valueInteger" else float
-            ends = {"minValue": question.low, "maxValue": question.high}
-            extensions += [{"url": f"{CORE}/{end}", kind: number(v)} for end, v in ends.items() if v is not None]
+            is_whole = item["type"] == "integer"
+            for end, number, whole in (("minValue", question.low, math.ceil), ("maxValue", question.high, math.floor)):
+                if number is not None:
+                    value = {"valueInteger": whole(number)} if is_whole else {"valueDecimal": float(number)}
+                    extensions.append({"url": f"{CORE}/{end}", **value})
             if question.unit:
                 unit = {"display": question.unit}
                 extensions.append({"url": f"{CORE}/questionnaire-unit", "valueCoding": unit})
@@ -141,24 +146,24 @@ class Form:
 
     def value(self, question: Question, value: Any) -> Json:
         """An answer of a session as an answer of FHIR; None: don't know."""
-        kind = _type(question)
+        kind, key = _type(question), _value_key(question)
         if value is None:
-            key = {"choice": "Coding", "dateTime": "DateTime"}.get(kind, kind.capitalize())
-            if kind == "choice":
-                return {"valueCoding": DONT_KNOW}
-            return {f"_value{key}": {"extension": [{"url": ABSENT, "valueCode": UNKNOWN}]}}
+            absent = {"extension": [{"url": ABSENT, "valueCode": UNKNOWN}]}
+            return {key: DONT_KNOW} if kind == "choice" else {f"_{key}": absent}
         match kind:
             case "boolean":
-                return {"valueBoolean": _is_yes(question, str(value))}
+                return {key: _is_yes(question, str(value))}
             case "integer":
-                return {"valueInteger": round(value)}
+                if value != int(value):
+                    raise NotFhir(f"The answer to “{question.name}” is a whole number, not {value}.")
+                return {key: int(value)}
             case "decimal":
-                return {"valueDecimal": float(value)}
+                return {key: value}
             case "date":
-                return {"valueDate": str(value)}
+                return {key: str(value)}
             case "dateTime":
-                return {"valueDateTime": f"{str(value).replace(' ', 'T')}:00Z"}
-        return {"valueCoding": self._coding(str(value))}
+                return {key: f"{str(value).replace(' ', 'T')}:00Z"}
+        return {key: self._coding(str(value))}
 
     def answer(self, question: Question, answer: Mapping[str, Any]) -> Any:
         """An answer of FHIR as a session takes it; None: don't know. Raises ValueError where it is neither."""
@@ -169,6 +174,9 @@ class Form:
             raise NotFhir(f"The answer to “{question.name}” has no value.")
         key, value = values[0]
         if key == "valueQuantity" and isinstance(value, dict):
+            units = [value[name] for name in ("unit", "code") if name in value]
+            if units and question.unit and question.unit not in units:
+                raise NotFhir(f"The answer to “{question.name}” is in {question.unit}, not in {units[0]}.")
             value = value.get("value")
         if key == "valueCoding" and isinstance(value, dict):
             if value.get("system") == ABSENT_CODES:
@@ -186,10 +194,18 @@ class Form:
 
 def _type(question: Question) -> str:
     if question.kind == "number":
-        return "integer" if question.decimals == 0 and not question.choices else "decimal"
+        ends = (question.low or 0, question.high or 0, *(question.seen or ()))
+        is_whole = question.decimals == 0 and not question.choices and max(map(abs, ends)) < MOST_INTEGER
+        return "integer" if is_whole else "decimal"
     if question.kind == "date":
         return "dateTime" if question.has_time else "date"
     return "boolean" if question.is_yes_no and len(question.choices) == 2 else "choice"
+
+
+def _value_key(question: Question) -> str:
+    """Under which key an answer has its value."""
+    kind = _type(question)
+    return "valueCoding" if kind == "choice" else f"value{kind[0].upper()}{kind[1:]}"
 
 
 def _is_yes(question: Question, answer: str) -> bool:
@@ -212,11 +228,13 @@ class Sent:
     def read(cls, body: Any) -> "Sent":
         """The response, alone or in `Parameters`; raises NotFhir, saying what is wrong."""
         if isinstance(body, dict) and body.get("resourceType") == "Parameters":
-            given = [part.get("resource") for part in _dicts(body.get("parameter"))]
+            given = [part.get("resource") for part in _objects(body, "parameter")]
             body = next((one for one in given if isinstance(one, dict)), None)
         if not isinstance(body, dict) or body.get("resourceType") != "QuestionnaireResponse":
             raise NotFhir("Send a QuestionnaireResponse that contains its adaptive Questionnaire.")
-        contained = [one for one in _dicts(body.get("contained")) if one.get("resourceType") == "Questionnaire"]
+        if body.get("status") not in STATUSES:
+            raise NotFhir(f"The response has a status, which is one of {', '.join(STATUSES)}.")
+        contained = [one for one in _objects(body, "contained") if one.get("resourceType") == "Questionnaire"]
         own = next((one for one in contained if f"#{one.get('id')}" == body.get("questionnaire")), None)
         if own is None:
             raise NotFhir("The response names no contained Questionnaire: questionnaire is # and its id.")
@@ -227,26 +245,42 @@ class Sent:
 
     def asked(self) -> Iterator[tuple[str, bool]]:
         """The questions in the questionnaire, in order, and whether they were known before anything was asked."""
-        for item in _dicts(self.questionnaire.get("item")):
-            if item.get("linkId") == KNOWN:
-                yield from ((str(one.get("linkId")), True) for one in _dicts(item.get("item")))
-            elif item.get("linkId") != RESULT:
-                yield str(item.get("linkId")), False
+        for name, item in _items(self.questionnaire):
+            if name == KNOWN:
+                yield from ((known, True) for known, _ in _items(item))
+            elif name != RESULT:
+                yield name, False
 
     def answers(self) -> dict[str, Json]:
         """The answers by the linkId of their item, at whatever depth they stand."""
         found: dict[str, Json] = {}
-        level = _dicts(self.response.get("item"))
+        level = _items(self.response)
         for _ in range(MOST_DEPTH):
-            for item in level:
-                if (given := _dicts(item.get("answer"))) and item.get("linkId") not in found:
-                    found[str(item.get("linkId"))] = given[0]
-            level = [inner for item in level if item.get("linkId") != RESULT for inner in _dicts(item.get("item"))]
+            for name, item in level:
+                for answer in _objects(item, "answer"):
+                    if name in found:
+                        raise NotFhir(f"“{name}” takes one answer, and there are several.")
+                    found[name] = answer
+            level = [inner for name, item in level if name != RESULT for inner in _items(item)]
+        if level:
+            raise NotFhir(f"Items are nested more than {MOST_DEPTH} deep.")
         return found
 
 
-def _dicts(value: Any) -> list[Json]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+def _objects(parent: Json, key: str) -> list[Json]:
+    """What a part has under a key; raises NotFhir where that would be overlooked, as it is no list of objects."""
+    found = parent.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise NotFhir(f"“{key}” is a list of objects, wherever it stands.")
+    return found
+
+
+def _items(parent: Json) -> list[tuple[str, Json]]:
+    """The items of a part, by their linkId."""
+    found = _objects(parent, "item")
+    if not all(isinstance(one.get("linkId"), str) for one in found):
+        raise NotFhir("Every item has a linkId, which is a text.")
+    return [(one["linkId"], one) for one in found]
 
 
 def next_question(
@@ -291,9 +325,15 @@ def _updated(sent: Sent, form: Form, state: State, given: Mapping[str, Json], gr
     def question(name: str) -> Question:
         return question_of(form.query_set, form.query_set.index_of[name])
 
+    read = {one.question.name: one.value for one in state.answers if isinstance(one, GivenAnswer)}
+
     def answered(name: str) -> Json:
-        answer = {"answer": [given[name]]} if name in given else {}
-        return {"linkId": name, "text": question(name).text, **answer}
+        found: Json = {"linkId": name, "text": question(name).text}
+        if name in given:
+            own, key = form.value(question(name), read[name]), _value_key(question(name))
+            is_typed = key in given[name] or f"_{key}" in given[name]
+            found["answer"] = [given[name] if is_typed else own]
+        return found
 
     items = [form.item(question(name)) for name in groups[False]]
     answers = [answered(name) for name in groups[False]]
@@ -307,7 +347,7 @@ def _updated(sent: Sent, form: Form, state: State, given: Mapping[str, Json], gr
         answers.append(result.answer)
     adaptive = {"extension": [{"url": ADAPTIVE, "valueBoolean": True}], "status": "active"}
     own = {**adaptive, **sent.questionnaire, "item": items}
-    contained = [own if one is sent.questionnaire else one for one in _dicts(sent.response["contained"])]
+    contained = [own if one is sent.questionnaire else one for one in _objects(sent.response, "contained")]
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return {
         "meta": {"profile": [f"{SDC}/sdc-questionnaireresponse-adapt"]},
@@ -324,18 +364,8 @@ class _Result:
 
     def __init__(self, form: Form, state: State, result: Result):
         self.parts: list[tuple[Json, Json]] = []
-        number, code = state.belief.number, {"system": form.system, "code": " ".join(form.target.split())}
-        if number is None:
-            value: Json = {"valueString": result.label}
-            self._add("label", "Most probable result", "string", value, code)
-            assert result.probability is not None
-            self._add("probability", "Probability", "decimal", {"valueDecimal": round(result.probability, 6)})
-            shares = ", ".join(f"{one.label} {percent(one.probability)}" for one in state.belief.labels)
-            self._add("belief", "Most probable labels", "text", {"valueString": shares})
-        else:
-            self._add("label", "Expected number", "decimal", {"valueDecimal": number.expected}, code)
-            self._add("low", "90 % sure: from", "decimal", {"valueDecimal": number.low})
-            self._add("high", "90 % sure: to", "decimal", {"valueDecimal": number.high})
+        number = state.belief.number
+        self._add_belief(state.belief, form, form.target)
         if result.decided is not None:
             self._add("decided", "The model vouches for it", "boolean", {"valueBoolean": result.decided})
         if result.label_set is not None:
@@ -349,6 +379,26 @@ class _Result:
             self._add("why", "Why", "text", {"valueString": "\n".join(reasons)})
         if result.unusual is not None:
             self._add("unusual", "Unusual answers", "text", {"valueString": result.unusual.sentence})
+
+        for i, other in enumerate(state.also, start=1):
+            self._add_belief(other.belief, form, other.name, f"also-{i}-", f"{other.name}: ")
+
+    def _add_belief(self, belief: Belief, form: Form, target: str, prefix: str = "", about: str = "") -> None:
+        code = {"system": form.system, "code": " ".join(target.split())}
+        if (number := belief.number) is not None:
+            ends = {"label": number.expected, "low": number.low, "high": number.high}
+            texts = ("Expected number", "90 % sure: from", "90 % sure: to")
+            for (name, end), text in zip(ends.items(), texts, strict=True):
+                own = code if name == "label" else None
+                value = {"valueDecimal": round(end, number.decimals)}
+                self._add(f"{prefix}{name}", f"{about}{text}", "decimal", value, own)
+            return
+        best = belief.labels[0]
+        shares = ", ".join(f"{one.label} {percent(one.probability)}" for one in belief.labels)
+        self._add(f"{prefix}label", f"{about}Most probable result", "string", {"valueString": best.label}, code)
+        sure = {"valueDecimal": round(best.probability, 6)}
+        self._add(f"{prefix}probability", f"{about}Probability", "decimal", sure)
+        self._add(f"{prefix}belief", f"{about}Most probable labels", "text", {"valueString": shares})
 
     def _add(self, name: str, text: str, kind: str, value: Json, code: Json | None = None) -> None:
         shared = {"linkId": f"{RESULT}/{name}", "text": text}

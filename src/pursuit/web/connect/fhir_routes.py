@@ -90,13 +90,19 @@ def show_questionnaire(request: Request, model_id: str) -> FhirResponse:
 async def ask_next_question(request: Request) -> FhirResponse:
     """The same QuestionnaireResponse with the next question, or completed with the result. Nothing is kept."""
     try:
-        body: Any = json.loads(await request.body())
+        body: Any = json.loads(await request.body(), parse_constant=_refuse)
+        json.dumps(body, ensure_ascii=False).encode()  # halves of characters cannot be sent back
         return FhirResponse(await run_in_threadpool(_answered, request, body))
     except NotFhir as error:
         return FhirResponse(outcome(str(error)), 400)
-    except (ValueError, RecursionError) as error:  # ValueError of JSON is one, too
-        message = "This is not JSON." if isinstance(error, json.JSONDecodeError | RecursionError) else str(error)
+    except (ValueError, RecursionError) as error:  # those of JSON and of Unicode are such, too
+        is_json = not isinstance(error, json.JSONDecodeError | UnicodeError | RecursionError)
+        message = str(error) if is_json else "This is not JSON."
         return FhirResponse(outcome(message, "value"), 422)
+
+
+def _refuse(constant: str) -> float:
+    raise json.JSONDecodeError("not JSON", constant, 0)
 
 
 def _answered(request: Request, body: Any) -> Json:
@@ -112,3 +118,9 @@ def _answered(request: Request, body: Any) -> Json:
 
     with interviews.computing:
         return next_question(sent, form, model.session, state_of)
+
+
+@of_fhir.api_route("/{address:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
+def refuse(address: str) -> FhirResponse:
+    """Whatever else a client of FHIR may try."""
+    return FhirResponse(outcome(f"There is nothing like that at {BASE}/{address}.", "not-supported"), 404)
