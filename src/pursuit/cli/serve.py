@@ -9,7 +9,7 @@ import typer
 
 from pursuit.cli.console import err, escaped, say, show
 from pursuit.files import check_model
-from pursuit.registry import Option, Stop
+from pursuit.registry import Also, Option, Stop
 from pursuit.version import require
 from pursuit.web.serving.options import ServingOptions
 
@@ -134,6 +134,7 @@ def _has_screen() -> bool:
 def mcp(
     models: Annotated[list[Path], typer.Argument(help="Folders of trained models.", metavar="MODEL…")],
     stop: Stop = None,
+    also: Also = None,
     http: Annotated[
         bool, Option("Serve over HTTP, at /mcp; by default over standard input and output.", "--http")
     ] = False,
@@ -150,7 +151,7 @@ def mcp(
 ) -> None:
     """Offer models to a language model as tools, by the Model Context Protocol (MCP)."""
     require("mcp", "MCP", "mcp", "fastapi")
-    for folder in models:
+    for folder in (*models, *map(Path, also or ())):
         check_model(folder)
     import torch
 
@@ -160,7 +161,7 @@ def mcp(
     from pursuit.web.serving.running import OPTIONS, address_of, bound, is_loopback
 
     torch.set_num_threads(1)  # sessions are small
-    server = make_server(load_models(models, stop))
+    server = make_server(load_models(models, stop, also=also or ()))
     if not http:
         server.run("stdio")
         return

@@ -11,11 +11,13 @@ from typing import Any
 
 import anyio
 import httpx
+import numpy as np
 import pytest
 
-from illness import ILL
-from pursuit import PursuitEstimator, load
-from pursuit.web.serving.models import ServedModels
+from illness import ILL, table
+from pursuit import PatchQueries, PursuitEstimator, Stage, VIPClassifier, load
+from pursuit.methods import METHODS
+from pursuit.web.serving.models import ServedModels, load_models
 
 MODES = ("auto", "legacy")
 TOKEN = "a-token-of-many-characters"
@@ -126,6 +128,42 @@ def test_what_is_wrong_is_said_in_a_sentence(server: Any) -> None:
         assert "cannot ask the person" in await refusal(client, "ask_person", session=stands["session"])
 
     play(server, script)
+
+
+def test_a_doubted_number_is_taken_once_it_is_confirmed(server: Any, illness: PursuitEstimator) -> None:
+    async def script(client: Any) -> None:
+        doubted = {"since": "1901-01-01"}
+        for name, key in (("start", "known"), ("predict", "answers")):
+            refused = await refusal(client, name, model="illness", **{key: doubted})
+            assert "call this again with confirmed = true" in refused
+            taken = await call(client, name, model="illness", confirmed=True, **{key: doubted})
+            assert [one["value"] for one in taken["answers"]] == ["1901-01-01"]
+
+    play(server, script)
+
+
+def test_further_targets_are_believed_too(
+    model_folders: dict[str, Path], illness: PursuitEstimator, tmp_path: Path
+) -> None:
+    from pursuit.web.connect.mcp import make_server
+
+    frame, y = table()
+    other = METHODS["naive-bayes"].build(illness.model_.query_set, random_state=0).fit(frame, y == "flu")
+    other.save(tmp_path / "other")
+    server = make_server(load_models([model_folders["illness"]], also=[tmp_path / "other"]))
+    stands = play(server, interview)
+    assert stands["done"]
+    assert [one["belief"]["labels"][0]["label"] for one in stands["also"]] == ["True"]
+
+
+def test_a_model_of_pictures_is_refused(tmp_path: Path) -> None:
+    from pursuit.web.connect.mcp import make_server
+
+    X = np.random.default_rng(0).random((40, 1, 4, 4), dtype=np.float32)
+    model = VIPClassifier(PatchQueries((1, 4, 4), 2, 2), random_state=0, stages=(Stage(1),))
+    model.fit(X, X[:, 0, 0, 0] > 0.5).save(tmp_path / "pictures")
+    with pytest.raises(ValueError, match="looks at pictures"):
+        make_server(load_models([tmp_path / "pictures"]))
 
 
 @pytest.mark.parametrize("mode", MODES)

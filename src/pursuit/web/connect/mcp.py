@@ -20,7 +20,16 @@ from starlette.types import ASGIApp
 
 from pursuit.queries import DoubtfulAnswer
 from pursuit.sessions.session import Session
-from pursuit.sessions.state import Belief, GivenAnswer, OpenQuestion, Question, QuestionsLeft, Rejection, Result
+from pursuit.sessions.state import (
+    Belief,
+    GivenAnswer,
+    OpenQuestion,
+    Question,
+    QuestionsLeft,
+    Rejection,
+    Result,
+    TargetState,
+)
 from pursuit.version import __version__
 from pursuit.web.serving.auth import Authentication, Limits, Rates, Token
 from pursuit.web.serving.models import ServedModel, ServedModels
@@ -63,6 +72,8 @@ class Interview:
     result: Result | None
     can_skip: bool
     can_go_on: bool
+    also: tuple[TargetState, ...]
+    """What is believed about further targets, if there are any."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,7 @@ class Prediction:
     next_question: Question | None
     """What the model would ask next; null where it is sure enough."""
     result: Result | None
+    also: tuple[TargetState, ...]
 
 
 @dataclass(frozen=True)
@@ -113,12 +125,12 @@ class Interviews:
         """List everything a model may ask, with the answers that are allowed: what may be told unasked as `known`."""
         return Questions(tuple(self._found(model).questions.questions))
 
-    def start(self, model: str, known: dict[str, Answer] | None = None) -> Interview:
+    def start(self, model: str, known: dict[str, Answer] | None = None, confirmed: bool = False) -> Interview:
         """Begin an interview with a model. `known` are answers that the person gave already, by the name of the
-        question."""
+        question. Set `confirmed` only if the person confirms a number that was doubted."""
         served = self._found(model)
         with self._lock:
-            session, name = _checked(served.session, known=known or {}), secrets.token_urlsafe(12)
+            session, name = _checked(_begun, served, known or {}, confirmed), secrets.token_urlsafe(12)
             self._sessions[name] = served, session
             while len(self._sessions) > MOST_SESSIONS:
                 self._sessions.popitem(last=False)
@@ -160,19 +172,18 @@ class Interviews:
 
     def why(self, session: str) -> Reason:
         """Explain why the question is asked: what it is expected to tell, and what each answer would change."""
-        _, own = self._session(session)
         with self._lock:
-            why = _checked(own.why)
+            why = _checked(self._session(session)[1].why)
         others = tuple(OpenQuestion(other.name, other.text) for other in why.next_best)
         return Reason(str(why), why.question.bits, others)
 
-    def predict(self, model: str, answers: dict[str, Answer]) -> Prediction:
+    def predict(self, model: str, answers: dict[str, Answer], confirmed: bool = False) -> Prediction:
         """Predict from any subset of the answers, without an interview: calibrated probabilities, and what the model
-        would ask next."""
+        would ask next. Set `confirmed` only if the person confirms a number that was doubted."""
         served = self._found(model)
         with self._lock:
-            state = _checked(served.session, known=answers).state(served.title, served.experience)
-        return Prediction(state.belief, state.answers, state.question, state.result)
+            state = _checked(_begun, served, answers, confirmed).state(served.title, served.experience)
+        return Prediction(state.belief, state.answers, state.question, state.result, state.also)
 
     async def ask_person(self, session: str, context: Context) -> Interview | InputRequiredResult:
         """Let the client ask the person the next questions itself, up to eight of them, and return where the interview
@@ -183,25 +194,25 @@ class Interviews:
         if (context.protocol_version or "") >= STATELESS_SINCE:
             return await self._ask_by_result(session, context)
         for _ in range(MOST_AT_ONCE):
-            question = self._session(session)[1].state().question
+            question = self._open_question(session)
             if question is None:
                 break
             request = _form(question)
             replied = await context.session.elicit_form(request.message, request.requested_schema, context.request_id)
             if not await anyio.to_thread.run_sync(self._take, session, replied):
                 break
-        return self._moved(session, lambda _: None)
+        return self._moved(session)
 
     async def _ask_by_result(self, session: str, context: Context) -> Interview | InputRequiredResult:
         """Ask one question a round. The state that the client brings back says what was asked, and how many were."""
         asked = json.loads(context.request_state or '{"n": 0, "question": ""}')
-        question = self._session(session)[1].state().question
+        question = self._open_question(session)
         replied = (context.input_responses or {}).get(ANSWER)
         if isinstance(replied, ElicitResult) and question is not None and question.name == asked["question"]:
             goes_on = await anyio.to_thread.run_sync(self._take, session, replied)
-            question = self._session(session)[1].state().question if goes_on else None
+            question = self._open_question(session) if goes_on else None
         if question is None or asked["n"] >= MOST_AT_ONCE:
-            return self._moved(session, lambda _: None)
+            return self._moved(session)
         return InputRequiredResult(
             input_requests={ANSWER: ElicitRequest(params=_form(question))},
             request_state=json.dumps({"n": asked["n"] + 1, "question": question.name}),
@@ -225,9 +236,12 @@ class Interviews:
         self._moved(session, move)
         return True
 
-    def _moved(self, name: str, move: Callable[[Session], None]) -> Interview:
-        served, session = self._session(name)
+    def _open_question(self, session: str) -> Question | None:
+        return self._moved(session).question
+
+    def _moved(self, name: str, move: Callable[[Session], None] = lambda _: None) -> Interview:
         with self._lock:
+            served, session = self._session(name)
             _checked(move, session)
             return _interview(name, served, session)
 
@@ -246,15 +260,23 @@ def _checked(function: Callable[..., R], *arguments: Any, **named: Any) -> R:
     try:
         return function(*arguments, **named)
     except DoubtfulAnswer as error:
-        raise ToolError(f"{error.doubt} If the person confirms it, answer again with confirmed = true.") from None
+        raise ToolError(f"{error.doubt} If the person confirms it, call this again with confirmed = true.") from None
     except (ValueError, Problem) as error:
         raise ToolError(str(error)) from None
+
+
+def _begun(served: ServedModel, known: dict[str, Answer], confirmed: bool) -> Session:
+    session = served.session()
+    for name, answer in known.items():
+        if answer is not None:
+            session.tell(answer, name, confirmed=confirmed, unasked=True)
+    return session
 
 
 def _interview(name: str, served: ServedModel, session: Session) -> Interview:
     state = session.state(served.title, served.experience)
     left, result = state.questions_left, state.result
-    parts = (state.question, left, state.belief, state.answers, result, state.can_skip, state.can_go_on)
+    parts = (state.question, left, state.belief, state.answers, result, state.can_skip, state.can_go_on, state.also)
     return Interview(name, served.id, state.done, *parts)
 
 
@@ -297,6 +319,8 @@ MOVES = ("start", "answer", "skip", "undo", "reject", "go_on", "ask_person")
 
 def make_server(models: ServedModels) -> MCPServer:
     """The server of these models, for any transport."""
+    if any(model.estimator.model_.query_set.patches is not None for model in models.values()):
+        raise ValueError("A model that looks at pictures has nothing to ask in words: leave it out.")
     server: MCPServer = MCPServer(
         "pursuit",
         title="Interviews by a calibrated model",
