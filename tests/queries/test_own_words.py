@@ -48,6 +48,33 @@ def test_negation_is_a_no_and_a_number_is_read(queries: ColumnQueries) -> None:
     assert "smell" not in found(queries, "no smell of cheese")  # which does not say what it smells of
 
 
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("neither a dog nor rain", {"dog": "no", "rain": "no"}),
+        ("I don't have a dog or rain", {"dog": "no", "rain": "no"}),
+        ("a dog: no; rain: yes", {"dog": "no", "rain": "yes"}),
+        ("do you have a dog? no. is it raining? yes", {"dog": "no", "rain": "yes"}),
+        ("not only rain, but also a dog", {"dog": "yes", "rain": "yes"}),
+        ("it can't stop raining", {"rain": "yes"}),
+        ("No. I have a dog", {"dog": "yes"}),
+        ("I'm one hundred cm tall", {}),
+        ("I'm not 183 cm tall", {}),
+    ],
+)
+def test_what_is_denied_and_what_is_not(queries: ColumnQueries, text: str, means: dict[str, object]) -> None:
+    assert found(queries, text) == means
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("twenty-five", 25.0), ("ninety nine", 99.0), ("forty", 40.0), ("1,500", 1500.0), ("0,500", 0.5), ("38,5", 38.5)],
+)
+def test_numbers_are_read_whole(text: str, number: float) -> None:
+    queries = ColumnQueries([Number("weight", "How heavy is it?", unit="kg", centre=40, spread=2000)])
+    assert found(queries, f"It weighs {text} kg") == {"weight": number}
+
+
 def test_each_proposal_has_its_words(queries: ColumnQueries) -> None:
     proposals = suggest(queries, "We have a dog; it is raining.")
     assert [(one.name, one.words) for one in proposals if one.place == 1] == [
@@ -102,6 +129,12 @@ def test_clauses_and_statements() -> None:
         ("doesn't drain", True),
         ("No", True),
         ("not never", False),
+    ]
+    assert [(one.words, one.is_negated) for one in clauses("No dog, cat or bird, but it rains")] == [
+        ("No dog", True),
+        ("cat", True),
+        ("bird", True),
+        ("it rains", False),
     ]
     assert statement("Do you have a fever?") == "you have a fever"
     assert statement("Is your throat sore?") == "your throat is sore"

@@ -125,18 +125,36 @@ class Suggestion:
 # ---- what was said
 
 _JOINS = "and|but|though|although|while|because|so|then|which|that is"
-_SPLIT = re.compile(rf"(?:[;:!?\n]|[.,](?!\d))\s*(?:(?:{_JOINS})\s+)?|\s+(?:{_JOINS})\s+", re.I)
+_ANSWERS = r"[:?](?!\s*(?:yes|no)\b\s*(?:[;:,.!?\n]|$))"  # of "fever? no", the no belongs to the fever
+_SPLIT = re.compile(rf"(?:[;!\n]|{_ANSWERS}|[.,](?!\d))\s*(?:(?:{_JOINS})\s+)?|\s+(?:{_JOINS})\s+", re.I)
 _NOT = re.compile(
-    r"\b(?:no longer|not|no|never|without|none|neither|nor|cannot|nothing|nobody|hardly|lacks?|free of|any ?more)\b"
-    r"|\b(?:can|won|don|doesn|didn|isn|aren|wasn|weren|hasn|haven|hadn|wouldn|couldn|shouldn)['’]?t\b",
+    r"\b(?:no longer|not(?! only)|no|never|without|none|neither|nor|cannot|nothing|nobody|hardly|lacks?|free of)\b"
+    r"|\bany ?more\b"
+    r"|\b(?:can|won|don|doesn|didn|isn|aren|wasn|weren|hasn|haven|hadn|wouldn|couldn|shouldn)['’]?t\b"
+    r"(?! (?:stop|help)\b)",  # who can't stop coughing coughs
     re.I,
 )
+_SUBJECTS = r"(?:i|you|he|she|it|we|they|there|this|that|my|your|his|her|its|our|their|the)\b"
+_LIST = re.compile(
+    rf"(?:{_NOT.pattern})(?:(?!\b(?:{_JOINS})\b)[^,.;:!?\n])*(?:,\s*(?!{_SUBJECTS})\w+(?:\s\w+)?(?=,|\s+n?or\b))*"
+    rf",?\s+n?or\s+(?!{_SUBJECTS})",
+    re.I,
+)
+"""A list that one word denies, up to its last part: "no fever, cough or " headache."""
+_PART = "\x1f"
+"""Stands between the parts of such a list."""
 _COUNTED = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen",
-    "eighteen nineteen twenty",
+    "eighteen nineteen",
 )
-_NUMBERS = {word: i for i, word in enumerate(" ".join(_COUNTED).split())}
-_NUMBER = re.compile(rf"(?<![\w.])(-?\d+(?:[.,]\d+)?|{'|'.join(_NUMBERS)})\b", re.I)
+_SMALL = {word: float(i) for i, word in enumerate(" ".join(_COUNTED).split())}
+_TENS = dict(twenty=20.0, thirty=30.0, forty=40.0, fifty=50.0, sixty=60.0, seventy=70.0, eighty=80.0, ninety=90.0)
+_NUMBER = re.compile(
+    rf"(?<![\w.])(?<!\bnot )(-?(?:\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|\d+(?:[.,]\d+)?)"
+    rf"|(?:{'|'.join(_TENS)})(?:[- ](?:{'|'.join(list(_SMALL)[1:10])}))?|{'|'.join(_SMALL)})\b"
+    r"(?![- ](?:hundred|thousand|million))",
+    re.I,
+)
 _IN_DAYS = {"week": 7.0, "month": 30.0, "year": 365.0}
 
 
@@ -150,22 +168,35 @@ class Clause:
     """The words without those that negate them."""
 
     @classmethod
-    def of(cls, words: str) -> "Clause":
+    def of(cls, words: str, is_denied: bool = False) -> "Clause":
+        """The clause of some words, which words before them may deny."""
         stripped = " ".join(_NOT.sub(" ", words).split())
-        negations = len(_NOT.findall(words))
+        negations = len(_NOT.findall(words)) + is_denied
         return cls(words, negations % 2 == 1, stripped or words)
 
 
 def clauses(text: str) -> list[Clause]:
-    """The parts of a text, in order."""
-    parts = (part.strip(" ,\t'\"“”()-") for part in _SPLIT.split(text[:MOST_CHARACTERS]) if part)
-    return [Clause.of(part) for part in parts if re.search(r"\w", part)]
+    """The parts of a text, in order. What denies the first part of a list denies the others, too."""
+    marked = _LIST.sub(_marked, text[:MOST_CHARACTERS].replace(_PART, " "))
+    found: list[Clause] = []
+    for whole in _SPLIT.split(marked):
+        parts = [part.strip(" ,\t'\"“”()-") for part in (whole or "").split(_PART)]
+        found += [Clause.of(part, i > 0) for i, part in enumerate(parts) if re.search(r"\w", part)]
+    return found
+
+
+def _marked(found: re.Match[str]) -> str:
+    return re.sub(r",?\s+n?or\s+|,(?!\d)\s*", _PART, found[0], flags=re.I)
 
 
 def _numbers(words: str) -> Iterator[float]:
     for found in _NUMBER.findall(words):
-        word = found.casefold()
-        yield float(_NUMBERS[word]) if word in _NUMBERS else float(word.replace(",", "."))
+        parts = re.split("[- ]", found.casefold())
+        if parts[0] in _TENS or parts[0] in _SMALL:
+            yield sum((_TENS | _SMALL)[part] for part in parts)
+        else:
+            is_grouped = re.fullmatch(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?", found)
+            yield float(found.replace(",", "" if is_grouped else "."))
 
 
 # ---- what may be answered
