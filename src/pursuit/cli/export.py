@@ -32,6 +32,9 @@ def export(
     xlsform: Annotated[
         bool, Option("Write the first questions as an XLSForm (ODK, KoBo) instead: an Excel workbook.", "--xlsform")
     ] = False,
+    redcap: Annotated[
+        bool, Option("Write the first questions as a data dictionary of REDCap (CSV) instead.", "--redcap")
+    ] = False,
     surveyjs: Annotated[
         bool, Option("Write the first questions as a survey of SurveyJS (JSON) instead.", "--surveyjs")
     ] = False,
@@ -39,7 +42,10 @@ def export(
         bool, Option("Write the first questions as a page of numbered steps that experts read instead.", "--script")
     ] = False,
     depth: Annotated[
-        int, Option("With --xlsform, --surveyjs or --script: how many questions follow each other at most.", min=1)
+        int,
+        Option(
+            "With --xlsform, --redcap, --surveyjs or --script: how many questions follow each other at most.", min=1
+        ),
     ] = 4,
     data: Annotated[
         str | None,
@@ -52,7 +58,7 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write a model as one HTML file that asks people in any browser, without a server."""
-    chosen = {"--fhir": fhir, "--xlsform": xlsform, "--surveyjs": surveyjs, "--script": script}
+    chosen = {"--fhir": fhir, "--xlsform": xlsform, "--redcap": redcap, "--surveyjs": surveyjs, "--script": script}
     names = [name for name, is_chosen in chosen.items() if is_chosen]
     if len(names) > 1:
         raise ValueError(f"A file is one thing: give {names[0]} or {names[1]}, not both.")
@@ -65,7 +71,7 @@ def export(
         _export_form(names[0], model, page, title, stop, depth, data)
         return
     if data is not None:
-        raise ValueError("--data measures a fixed form: it goes with --xlsform, --surveyjs or --script.")
+        raise ValueError("--data measures a fixed form: it goes with --xlsform, --redcap, --surveyjs or --script.")
     from pursuit import export as export_page
 
     exported = export_page(model, page, stop=stop, title=title, language=language)
@@ -100,7 +106,7 @@ def _export_form(
     from pursuit.report.facts import ModelFacts
     from pursuit.sessions.script import Script
     from pursuit.web.bundle import title_of
-    from pursuit.web.connect.forms import Form, Lost, script_page, surveyjs, xlsform
+    from pursuit.web.connect.forms import Form, Lost, redcap, script_page, surveyjs, xlsform
 
     estimator = load(model)
     if estimator.model_.query_set.patches is not None:
@@ -112,6 +118,8 @@ def _export_form(
     match kind:
         case "--xlsform":
             content = xlsform(form)
+        case "--redcap":
+            content = redcap(form).encode()
         case "--surveyjs":
             content = json.dumps(surveyjs(form), ensure_ascii=False, indent=2).encode()
         case _:

@@ -148,7 +148,10 @@ _COUNTED = (
     "eighteen nineteen",
 )
 _SMALL = {word: float(i) for i, word in enumerate(" ".join(_COUNTED).split())}
-_TENS = dict(twenty=20.0, thirty=30.0, forty=40.0, fifty=50.0, sixty=60.0, seventy=70.0, eighty=80.0, ninety=90.0)
+_TENS = {
+    word: 20.0 + 10 * i
+    for i, word in enumerate(("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"))
+}
 _NUMBER = re.compile(
     rf"(?<![\w.])(?<!\bnot )(-?(?:\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|\d+(?:[.,]\d+)?)"
     rf"|(?:{'|'.join(_TENS)})(?:[- ](?:{'|'.join(list(_SMALL)[1:10])}))?|{'|'.join(_SMALL)})\b"

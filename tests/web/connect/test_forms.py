@@ -1,8 +1,11 @@
-"""Forms for programs of others, read and filled by these: pyxform, which ODK and KoBo convert forms with, and
-survey-core, the engine of SurveyJS. Both must end where the tree ends."""
+"""Forms for programs of others, read and filled by these: pyxform, which ODK and KoBo convert forms with, survey-core,
+the engine of SurveyJS, and reproschema, which reads what REDCap imports. All must end where the tree ends."""
 
+import csv
+import io
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +17,13 @@ import torch
 from browsing import needs_browser
 from illness import ILL
 from npm import installed, node, opened, package
+from pip_tools import tool
 from program import run
 from pursuit import ColumnQueries, PursuitEstimator, Session
-from pursuit.queries.column import Choice
+from pursuit.queries.column import Choice, Date
 from pursuit.report.facts import ModelFacts
 from pursuit.sessions.script import Script
-from pursuit.web.connect.forms import Form, Lost, script_page, surveyjs, xlsform
+from pursuit.web.connect.forms import Form, Lost, redcap, script_page, surveyjs, xlsform
 
 SURVEY, XFORMS = "survey-core@3.1.1", ("@getodk/xforms-engine", "0.22.0")
 PEOPLE: list[dict[str, Any]] = [
@@ -171,6 +175,74 @@ def test_surveyjs_plays_it_and_ends_where_the_tree_does(form: Form, script: Scri
         assert (one["data"]["result"], one["data"]["probability"]) == (label, probability)
 
 
+CONFIGURATION = """protocol_name: form
+protocol_display_name: Form
+protocol_description: A form
+redcap_version: "15.0.0"
+"""
+READ = """
+const { fields, computed, people, names, codes } = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const datediff = (from, to) => (Date.parse(to) - Date.parse(from)) / 864e5;
+const If = (condition, yes, no) => (condition ? yes : no);
+const evaluate = (text, values) =>
+  new Function("datediff", "If", ...Object.keys(values),
+    `return ${text.replaceAll("<>", "!=").replaceAll("if(", "If(")}`)(datediff, If, ...Object.values(values));
+console.log(JSON.stringify(people.map((person) => {
+  const values = Object.fromEntries(Object.keys(names).map((name) => [name, ""]));
+  for (const { variableName: name, isVis } of fields) {
+    if (!(name in names) || !(isVis === true || evaluate(isVis, values))) continue;
+    const answer = person[names[name]];
+    values[name] = codes[name] ? codes[name][answer === null ? "I don't know" : answer] : (answer ?? "");
+  }
+  return Object.fromEntries(computed.map((one) => [one.variableName, evaluate(one.jsExpression, values)]));
+})));
+"""
+
+
+@pytest.mark.programs
+def test_a_dictionary_for_redcap_is_read_by_others_and_ends_where_the_tree_does(
+    form: Form, script: Script, tmp_path: Path
+) -> None:
+    environment = tool("reproschema==1.1.0")
+    (tmp_path / "form.csv").write_text(redcap(form), encoding="utf-8")
+    (tmp_path / "form.yaml").write_text(CONFIGURATION, encoding="utf-8")
+    program = "from reproschema.cli import main; main(['redcap2reproschema', 'form.csv', 'form.yaml'])"
+    reader = [environment["PYTHON"], "-c", program]
+    done = subprocess.run(reader, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    folder = next((tmp_path / "form" / "activities").iterdir())
+    read = json.loads((folder / f"{folder.name}_schema").read_text(encoding="utf-8"))
+    names = {field.name: field.question.name for field in form.fields}
+    codes = {}
+    for field in form.fields:
+        item = json.loads((folder / "items" / field.name).read_text(encoding="utf-8"))
+        assert item["question"]["en"] == field.question.text
+        if field.question.kind == "choice":
+            codes[field.name] = {one["name"]["en"]: one["value"] for one in item["responseOptions"]["choices"]}
+    data = {"fields": read["ui"]["addProperties"], "computed": read["compute"], "names": names, "codes": codes}
+    played = node(READ, tmp_path, people=PEOPLE, **data)
+    assert [(one["result"], one["probability"]) for one in played] == ends(script, PEOPLE)
+
+
+def test_a_dictionary_for_redcap_keeps_its_rules(make_vip: Any) -> None:
+    asked = [Choice(name, "a < b?", ("a|b", "<i>c", "it's")) for name in ("result", "Größe", "9 lives")]
+    days = Date("day", "Which day?", centre=19_800, spread=100, seen=(19_700.0, 19_900.0))
+    script = Script.of(Session(make_vip(ColumnQueries([*asked, days]), dtype=torch.float)), 4)
+    rows = list(csv.DictReader(io.StringIO(redcap(Form("2 = Zwei", script)))))
+    names = [row["Variable / Field Name"] for row in rows]
+    assert names[0] == "record_id"
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch("[a-z][a-z0-9_]*", name) for name in (*names, *(row["Form Name"] for row in rows)))
+    for row in rows:
+        if row["Field Type"] == "radio":
+            choices = [one.split(", ", 1) for one in row["Choices, Calculations, OR Slider Labels"].split(" | ")]
+            assert [text for _, text in choices] == ["a/b", "< i>c", "it's", "I don't know"]
+            assert all(re.fullmatch(r"\w+", code) for code, _ in choices)
+    shown = " ".join(row["Branching Logic (Show field only if...)"] + row["Field Annotation"] for row in rows)
+    assert set(re.findall(r"\[(.*?)\]", shown)) <= set(names)
+    assert "datediff('20" in shown
+
+
 def test_the_script_names_every_step(form: Form, illness: PursuitEstimator) -> None:
     page = script_page(form, ModelFacts.of(illness))
     steps = [int(number) for number in re.findall(r'<section id="step-(\d+)"', page)]
@@ -179,7 +251,7 @@ def test_the_script_names_every_step(form: Form, illness: PursuitEstimator) -> N
     assert page.count("The end.") == sum(1 for _ in form.script.paths())
 
 
-@pytest.mark.parametrize("kind", ["--xlsform", "--surveyjs", "--script"])
+@pytest.mark.parametrize("kind", ["--xlsform", "--redcap", "--surveyjs", "--script"])
 def test_the_program_writes_forms(
     kind: str, model_folders: dict[str, Path], frame_and_labels: tuple[pd.DataFrame, np.ndarray], tmp_path: Path
 ) -> None:
@@ -204,8 +276,8 @@ def test_what_does_not_go_together_is_refused(model_folders: dict[str, Path], tm
 def test_names_of_fields_are_their_own(make_vip: Any, tmp_path: Path) -> None:
     from pyxform.xls2xform import convert
 
-    queries = ColumnQueries([Choice(name, "Which?", ("it's", 'a "b"', "c d")) for name in ("1 a", "1-a", "日本")])
-    script = Script.of(Session(make_vip(queries, dtype=torch.float)), 3)
+    queries = ColumnQueries([Choice(name, "Which?", ("it's", 'a "b"', "c d")) for name in ("1 a", "1-a", "日本", "result")])
+    script = Script.of(Session(make_vip(queries, dtype=torch.float)), 4)
     path = tmp_path / "form.xlsx"
     path.write_bytes(xlsform(Form("=1+1", script)))
     assert convert(path, validate=False).xform

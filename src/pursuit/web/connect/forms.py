@@ -1,6 +1,7 @@
-"""The first questions of a model as a form for programs of others: XLSForm (ODK, KoBo), SurveyJS, and a page that
-experts read. Such a form cannot choose its questions, so it is a fixed tree, and what that costs is measured."""
+"""The first questions of a model as a form for programs of others: XLSForm (ODK, KoBo), REDCap, SurveyJS, and a page
+that experts read. Such a form cannot choose its questions, so it is a fixed tree, and what that costs is measured."""
 
+import csv
 import io
 import math
 import re
@@ -24,6 +25,8 @@ UNKNOWN = "dont_know"
 EMPTY = "Leave it empty if you don't know."
 MOST_CHARACTERS = 40
 """Of the name of a field."""
+OWN_NAMES = ("result", "probability", "result_note", "record_id")
+"""Fields that are no questions."""
 MOST_LISTED = 8
 """Choices that a survey shows at once; of more, it opens a list."""
 Condition = Callable[["Field", Branch], str]
@@ -63,7 +66,7 @@ class Form:
                 walk(branch.node, (*steps, (node, branch)))
 
         walk(self.script.root, ())
-        taken: set[str] = set()
+        taken = set(OWN_NAMES)
         fields = []
         for key in sorted(ways, key=lambda key: key[0]):
             level, name = key
@@ -111,13 +114,14 @@ class Form:
 
 @dataclass(frozen=True)
 class _Language:
-    """The expressions of a form program: how it names a field, and says that it is empty, filled or never true."""
+    """The expressions of a form program: how it names a field, says that it is empty or filled, says what is never
+    true, and compares a date."""
 
     name: str
     is_empty: str
     is_filled: str
     never: str
-    date: str
+    date: str = "{name} {sign} {end}"
 
     def condition(self, field: Field, branch: Branch, written: Callable[[str], str]) -> str:
         """The condition that the answer to a field is one of a branch; `written` quotes a choice."""
@@ -127,9 +131,13 @@ class _Language:
                 return self.is_empty.format(name)
             if branch.choices:  # "not given" is not told apart from what nobody knows
                 return self.never
-            number = _number if field.question.kind == "number" else lambda end: self.date.format(_date(end))
+            is_number = field.question.kind == "number"
             ends = [(">", branch.above), ("<=", branch.up_to)]
-            inside = [f"{name} {sign} {number(end)}" for sign, end in ends if end is not None]
+            inside = [
+                f"{name} {sign} {_number(end)}" if is_number else self.date.format(name=name, sign=sign, end=_date(end))
+                for sign, end in ends
+                if end is not None
+            ]
             return " and ".join([self.is_filled.format(name), *inside])
         if branch.is_unknown:
             return f"{name} = '{UNKNOWN}'"
@@ -137,8 +145,15 @@ class _Language:
         return parts[0] if len(parts) == 1 else f"({' or '.join(parts)})"
 
 
-XPATH = _Language("${{{}}}", "{} = ''", "{} != ''", "false()", "date({})")
-SURVEYJS = _Language("{{{}}}", "{} empty", "{} notempty", "false", "{}")
+XPATH = _Language("${{{}}}", "{} = ''", "{} != ''", "false()", "{name} {sign} date({end})")
+SURVEYJS = _Language("{{{}}}", "{} empty", "{} notempty", "false")
+REDCAP = _Language("[{}]", "{} = ''", "{} <> ''", "1 = 0", "datediff({end}, {name}, 'd', 'ymd', true) {sign} 0")
+
+
+def _codes(question: Question) -> dict[str, str]:
+    """The choices of a question by short names of letters, digits and underscores."""
+    taken = {UNKNOWN}
+    return {choice.value: _unique(_slug(choice.value), taken) for choice in question.choices}
 
 
 def _hint(question: Question) -> str:
@@ -187,9 +202,7 @@ def xlsform(form: Form) -> bytes:
             row["constraint"] = " and ".join(f". {sign} {_number(end)}" for sign, end in ends if end is not None)
         else:
             if question.name not in values:
-                taken: set[str] = {UNKNOWN}
-                own = {choice.value: _unique(_slug(choice.value), taken) for choice in question.choices}
-                values[question.name] = own
+                own = values[question.name] = _codes(question)
                 lists[f"list_{len(lists) + 1}"] = {
                     **{own[c.value]: c.text for c in question.choices},
                     UNKNOWN: "I don't know",
@@ -230,6 +243,74 @@ def _fill(sheet: Any, columns: tuple[str, ...], rows: list[list[str]]) -> None:
         for j, text in enumerate(row, start=1):
             if text:
                 sheet.cell(i, j, text).data_type = "s"  # whatever it begins with, it is no formula
+
+
+# ---- REDCap
+
+REDCAP_COLUMNS = (
+    "Variable / Field Name",
+    "Form Name",
+    "Section Header",
+    "Field Type",
+    "Field Label",
+    "Choices, Calculations, OR Slider Labels",
+    "Field Note",
+    "Text Validation Type OR Show Slider Number",
+    "Text Validation Min",
+    "Text Validation Max",
+    "Identifier?",
+    "Branching Logic (Show field only if...)",
+    "Required Field?",
+    "Custom Alignment",
+    "Question Number (surveys only)",
+    "Matrix Group Name",
+    "Matrix Ranking?",
+    "Field Annotation",
+)
+
+
+def redcap(form: Form) -> str:
+    """A data dictionary of REDCap (CSV), for one instrument; `result` and `probability` compute themselves."""
+
+    def condition(field: Field, branch: Branch) -> str:
+        return REDCAP.condition(field, branch, lambda choice: f"'{_codes(field.question)[choice]}'")
+
+    written = io.StringIO()
+    rows = csv.writer(written)
+    rows.writerow(REDCAP_COLUMNS)
+    instrument = _unique(_slug(form.title), set())
+
+    def write(name: str, kind: str, label: str, choices: str = "", note: str = "", validation: str = "", low: str = "",
+              high: str = "", logic: str = "", required: str = "", annotation: str = "") -> None:  # fmt: skip
+        asked = [name, instrument, "", kind, _shown(label), choices, _shown(note), validation, low, high]
+        rows.writerow([*asked, "", logic, required, "", "", "", "", annotation])
+
+    write("record_id", "text", "Record ID")
+    for field in form.fields:
+        question, logic = field.question, form.any_of(field.when, condition)
+        if question.kind in ("number", "date"):
+            is_number = question.kind == "number"
+            low, high = ("" if end is None or not is_number else _number(end) for end in (question.low, question.high))
+            validation = "number" if is_number else "date_ymd"
+            write(field.name, "text", question.text, "", _hint(question), validation, low, high, logic)
+        else:
+            codes = _codes(question)
+            choices = [f"{codes[one.value]}, {_shown(one.text).replace('|', '/')}" for one in question.choices]
+            choices.append(f"{UNKNOWN}, I don't know")
+            kind = "radio" if len(choices) <= MOST_LISTED else "dropdown"
+            listed = " | ".join(choices)
+            write(field.name, kind, question.text, listed, _hint(question), logic=logic, required="y")
+    computed = {"result": form.results(condition), "probability": form.probabilities(condition)}
+    labels = {"result": "Most probable", "probability": "Probability"}
+    for name, parts in computed.items():
+        if parts:
+            write(name, "text", labels[name], annotation=f"@CALCTEXT({_first(parts, 'if')})")
+    return written.getvalue()
+
+
+def _shown(text: str) -> str:
+    """A text that is shown as it is: REDCap takes < for markup unless a space follows."""
+    return re.sub(r"<(?! )", "< ", " ".join(text.split()))
 
 
 # ---- SurveyJS
@@ -282,11 +363,11 @@ def _date(days: float) -> str:
     return f"'{np.datetime64('1970-01-01') + np.timedelta64(math.floor(days), 'D')}'"
 
 
-def _first(parts: list[tuple[str, str]]) -> str:
+def _first(parts: list[tuple[str, str]], function: str = "iif") -> str:
     """The text whose condition holds; the conditions exclude each other."""
     found = "''"
     for text, condition in reversed(parts):
-        found = f"iif({condition}, {_quoted(text)}, {found})" if condition else _quoted(text)
+        found = f"{function}({condition}, {_quoted(text)}, {found})" if condition else _quoted(text)
     return found
 
 
