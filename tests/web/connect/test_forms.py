@@ -276,7 +276,9 @@ def test_what_does_not_go_together_is_refused(model_folders: dict[str, Path], tm
 def test_names_of_fields_are_their_own(make_vip: Any, tmp_path: Path) -> None:
     from pyxform.xls2xform import convert
 
-    queries = ColumnQueries([Choice(name, "Which?", ("it's", 'a "b"', "c d")) for name in ("1 a", "1-a", "日本", "result")])
+    queries = ColumnQueries(
+        [Choice(name, "Which?", ("it's", 'a "b"', "c d")) for name in ("1 a", "1-a", "日本", "result")]
+    )
     script = Script.of(Session(make_vip(queries, dtype=torch.float)), 4)
     path = tmp_path / "form.xlsx"
     path.write_bytes(xlsform(Form("=1+1", script)))

@@ -82,6 +82,8 @@ def test_the_draft_in_the_prompt_is_a_reply_that_changes_nothing(queries: Column
         REPLY.partition("```toml\n")[2].partition("```")[0],
         REPLY.replace("```toml", "```"),
         "```\nnothing\n```\n" + REPLY,
+        REPLY.replace("[questions.loc]", "```\nAnd:\n```toml\n[questions.loc]"),
+        "\ufeff" + REPLY.partition("```toml\n")[2].partition("```")[0].replace("\n", "\r\n"),
     ],
 )
 def test_a_reply_is_found_wherever_it_stands(queries: ColumnQueries, text: str) -> None:
@@ -94,6 +96,8 @@ def test_a_reply_is_found_wherever_it_stands(queries: ColumnQueries, text: str) 
         ("I cannot help with that.", "cannot be used"),
         ("", "no \\[questions"),
         ('[questions.fever]\ntext = "Fever?"', "no column 'fever'"),
+        ('[questions.fvr]\ntext = "Fever?"\n[questions.fvr]\ntext = "Hot?"', "This is not TOML"),
+        ('[questions.fvr]\ntext = "Fever?"\n[questions.loc]\ntext = Where?\n\nBye!', "This is not TOML"),
         ('[questions.loc]\nchoices = { bl = "belly" }', "also holds hd"),
         ('[questions.loc]\nchoices = { bl = "it", hd = "it" }', "nobody could tell them apart"),
         ('[questions.ag]\nask = "never"', "more of 'ag' than its wording"),

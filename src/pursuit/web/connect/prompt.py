@@ -92,9 +92,10 @@ def read_reply(text: str, query_set: QuerySet) -> Questions:
 
 
 def _toml_in(text: str) -> str:
-    """The TOML of a reply, which may stand in a fence or among sentences."""
+    """The TOML of a reply, which may stand in fences or among sentences."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     fenced = re.findall(r"```(?:toml)?[ \t]*\n(.*?)```", text, flags=re.S | re.I)
-    found = next((part for part in fenced if "[questions" in part), text)
+    found = "\n".join(part for part in fenced if "[questions" in part) or text
     if not fenced and (start := re.search(r"^\[questions", text, flags=re.M)):
         found = text[start.start() :]
         while True:  # sentences behind it
@@ -102,9 +103,9 @@ def _toml_in(text: str) -> str:
                 tomllib.loads(found)
                 break
             except tomllib.TOMLDecodeError:
-                shorter = found.rstrip().rpartition("\n")[0]
-                if not shorter:
-                    break
+                shorter, _, last = found.rstrip().rpartition("\n")
+                if not shorter or re.match(r"\[questions|\w+\s*=", last):  # no sentence: it cannot be left out
+                    return text[start.start() :]
                 found = shorter
     return found
 
