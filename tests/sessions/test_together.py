@@ -1,7 +1,6 @@
 """Answers of several people at once: what follows is computed in one batch, and is what each would get alone."""
 
-import threading
-import time
+import asyncio
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from pursuit import MLP, Stage, VIPClassifier
 from pursuit.estimators import PursuitClassifier
@@ -17,8 +17,10 @@ from pursuit.inference.incremental import HistoryState
 from pursuit.methods import METHODS
 from pursuit.sessions.session import Session, foresee
 from pursuit.web.serving import schemas
+from pursuit.web.serving.batches import MoveBatches
 from pursuit.web.serving.interviews import ASKED, Interviews
 from pursuit.web.serving.models import ServedModels, load_models
+from pursuit.web.serving.problems import NotFound, Outdated, Refused
 from pursuit.web.serving.store import SessionRecord, Store
 
 N_PEOPLE = 6
@@ -78,7 +80,7 @@ def as_lists(value: Any) -> Any:
 
 
 @pytest.fixture
-def rows_of_batches(monkeypatch: pytest.MonkeyPatch, models: ServedModels) -> Iterator[list[int]]:
+def rows_of_batches(monkeypatch: pytest.MonkeyPatch, models: ServedModels) -> list[int]:
     """How many rows states were made of."""
     found: list[int] = []
     for model in models.values():
@@ -180,42 +182,96 @@ def test_what_was_foreseen_is_forgotten_when_an_answer_is_taken_back(models: Ser
     assert sessions[0].posterior == alone.posterior
 
 
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    found = Store(f"sqlite:///{tmp_path / 'sessions.sqlite'}")
+    yield found
+    found.close()
+
+
+def tells(sessions: list[schemas.Session]) -> list[tuple[str, schemas.Move]]:
+    """An answer to the question of each, every second of which names it."""
+    found = []
+    for i, session in enumerate(sessions):
+        question = session.state.question
+        assert question is not None
+        answer = question.choices[i % len(question.choices)].value
+        query = question.name if i % 2 else None
+        found.append((session.id, schemas.Move(move="tell", query=query, answer=answer, revision=session.revision)))
+    return found
+
+
 def test_people_who_wait_for_each_other_share_a_batch(
-    models: ServedModels, tmp_path: Path, rows_of_batches: list[int]
+    models: ServedModels, store: Store, rows_of_batches: list[int]
 ) -> None:
-    store = Store(f"sqlite:///{tmp_path / 'sessions.sqlite'}")
     interviews = Interviews(models, store)
-    begun = [interviews.begin("network") for _ in range(N_PEOPLE)]
-    question = begun[0].state.question
-    assert question is not None
-    choices = [choice.value for choice in question.choices]
-    said = [choices[i % len(choices)] for i in range(N_PEOPLE)]
-    found: dict[int, schemas.Session] = {}
+    moves = tells([interviews.begin("network") for _ in range(N_PEOPLE)])
+    batches = MoveBatches(interviews)
 
-    def answer(i: int) -> None:
-        query = question.name if i % 2 else None  # which may be named
-        found[i] = interviews.move(begun[i].id, schemas.Move(move="tell", query=query, answer=said[i], revision=0))
+    async def together() -> list[schemas.Session]:
+        return await asyncio.gather(*(batches.move(*one) for one in moves))
 
-    threads = [threading.Thread(target=answer, args=(i,)) for i in range(N_PEOPLE)]
     rows_of_batches.clear()
-    with interviews.computing:
-        for thread in threads:
-            thread.start()
-        while len(interviews._announced) < N_PEOPLE:
-            time.sleep(0.01)
-    for thread in threads:
-        thread.join()
+    found = asyncio.run(together())
     assert rows_of_batches == [N_PEOPLE]
-    for i in range(N_PEOPLE):
+    for (session_id, move), session in zip(moves, found, strict=True):
         alone = models["network"].session()
-        alone.tell(said[i])
-        assert as_lists(asdict(found[i].state.belief)) == almost(as_lists(asdict(alone.state().belief)))
-    store.close()
+        alone.tell(move.answer)
+        assert session.id == session_id
+        assert as_lists(asdict(session.state.belief)) == almost(as_lists(asdict(alone.state().belief)))
+        stored = store.read(session_id)
+        assert stored is not None
+        assert stored.revision == session.revision == 1
 
 
-def test_an_answer_counts_for_the_question_that_was_asked(models: ServedModels, tmp_path: Path) -> None:
+def test_a_move_that_cannot_be_made_stops_no_other(models: ServedModels, store: Store) -> None:
+    interviews = Interviews(models, store)
+    good, wrong, *_ = tells([interviews.begin("network") for _ in range(2)])
+    wrong = wrong[0], wrong[1].model_copy(update={"answer": "purple"})
+    missing = "nobody", good[1]
+    first, refused, again, unknown = interviews.move_all([good, wrong, good, missing])
+    assert isinstance(first, schemas.Session)
+    assert first.revision == 1
+    assert isinstance(refused, Refused)
+    assert isinstance(again, Outdated)  # one of two moves at the same revision counts
+    assert again.body["session"].revision == 1
+    assert isinstance(unknown, NotFound)
+    assert interviews.show(wrong[0]).revision == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "are_written"),
+    [
+        (OperationalError("", {}, Exception("The disk is full.")), [False, False, False]),
+        (RuntimeError("One of them cannot be written."), [False, True, True]),
+    ],
+)
+def test_what_is_not_written_is_not_confirmed(
+    models: ServedModels, store: Store, monkeypatch: pytest.MonkeyPatch, error: Exception, are_written: list[bool]
+) -> None:
+    interviews = Interviews(models, store)
+    batches, moves = MoveBatches(interviews), tells([interviews.begin("network") for _ in range(3)])
+
+    async def together() -> list[Any]:
+        return await asyncio.gather(*(batches.move(*one) for one in moves), return_exceptions=True)
+
+    write_all = store.write_all
+
+    def fail(given: Any) -> Any:
+        if any(before.id == moves[0][0] for before, *_ in given):
+            raise error
+        return write_all(given)
+
+    with monkeypatch.context() as failing:
+        failing.setattr(store, "write_all", fail)
+        found = asyncio.run(together())
+    assert [isinstance(one, schemas.Session) for one in found] == are_written
+    assert [interviews.show(session_id).revision for session_id, _ in moves] == are_written
+    assert asyncio.run(together())[0].revision == 1
+
+
+def test_an_answer_counts_for_the_question_that_was_asked(models: ServedModels, store: Store) -> None:
     """Another process, which makes the session again, may order close scores otherwise."""
-    store = Store(f"sqlite:///{tmp_path / 'sessions.sqlite'}")
     begun = Interviews(models, store).begin("network")
     stored = store.read(begun.id)
     assert stored is not None
@@ -233,4 +289,3 @@ def test_an_answer_counts_for_the_question_that_was_asked(models: ServedModels, 
     (given,) = moved.state.answers
     assert given.kind == "answer"
     assert given.question.name == others[0]
-    store.close()

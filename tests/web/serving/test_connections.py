@@ -305,7 +305,7 @@ def test_a_server_that_stops_finishes_what_is_under_way(
     from pursuit.web.serving.interviews import Interviews
 
     is_under_way, may_go_on, answers = threading.Event(), threading.Event(), []
-    original = Interviews.move
+    original = Interviews.move_all
 
     def slow(self: Interviews, *arguments: Any) -> Any:
         is_under_way.set()
@@ -315,7 +315,7 @@ def test_a_server_that_stops_finishes_what_is_under_way(
     database = f"sqlite:///{tmp_path / 'a.sqlite'}"
     with running(models, database, server={"timeout_graceful_shutdown": 60}) as client:
         session = begin(client)
-        monkeypatch.setattr(Interviews, "move", slow)
+        monkeypatch.setattr(Interviews, "move_all", slow)
         asking = threading.Thread(target=lambda: answers.append(try_move(client, session, "dont_know")))
         asking.start()
         assert is_under_way.wait(60)

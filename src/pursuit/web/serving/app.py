@@ -21,6 +21,7 @@ from starlette.routing import Match, Route
 
 from pursuit.version import __version__
 from pursuit.web.serving.auth import SECONDS_AT_ONCE, Authentication, Limits, Rates, Token
+from pursuit.web.serving.batches import MoveBatches
 from pursuit.web.serving.interviews import Interviews
 from pursuit.web.serving.models import ServedModels
 from pursuit.web.serving.options import ServingOptions
@@ -143,6 +144,7 @@ def make_app(
         },
     )
     app.state.interviews = Interviews(models, store, retaining, lists_sessions)
+    app.state.batches = MoveBatches(app.state.interviews)
     app.state.interviews.on_end = None if webhook is None else webhook.note_end
     app.state.embedders = tuple(options.embed or ())
     app.state.frame = read_frame(lists_sessions, options.keep_days, options.words)

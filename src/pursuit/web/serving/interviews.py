@@ -6,12 +6,13 @@ import io
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
 import anyio
+from sqlalchemy.exc import OperationalError
 
 from pursuit.evaluation.calibration import accuracy_interval
 from pursuit.inference.predictions import BETWEEN
@@ -182,8 +183,7 @@ class Interviews:
     """All sessions of a server. Any of its functions may be called from any thread.
 
     One of them computes at a time: a step is a hundred small operations of torch, after each of which threads would
-    take turns, and all would take twice as long. Meanwhile others read and write the database. Those who wait to
-    compute have announced what was answered, and the next one computes beliefs and scores for all of them in one batch.
+    take turns, and all would take twice as long. Meanwhile others read and write the database.
     """
 
     def __init__(
@@ -195,7 +195,6 @@ class Interviews:
         self.on_end: Callable[[schemas.Session], None] | None = None
         """Hears of every interview that ends."""
         self.computing = threading.Lock()
-        self._announced: list[tuple[ServedModel, Session, str | None, Any]] = []  # answers of those who wait to compute
         self._watching = threading.Lock()
         self._looked_at: dict[str, dict[Any, SeenSession]] = {}  # by model
         self.threads: anyio.CapacityLimiter | None = None
@@ -239,7 +238,49 @@ class Interviews:
             return session.suggest(text)
 
     def move(self, session_id: str, move: schemas.Move) -> schemas.Session:
-        """Make a move; raises Outdated where somebody else did since the revision that the client has seen.
+        """Make a move; raises Outdated where somebody else did since the revision that the client has seen."""
+        (found,) = self.move_all([(session_id, move)])
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def move_all(self, moves: Sequence[tuple[str, schemas.Move]]) -> list[schemas.Session | Exception]:
+        """Make the moves of several people: what follows from their answers is computed in one batch, and committed at
+        once. A move that cannot be made gives the error that `move` raises, and the others are made."""
+        steps = [self._steps(*one) for one in moves]
+        found: dict[int, schemas.Session | Exception] = {}
+
+        def go_on(given: Mapping[int, Any]) -> dict[int, Any]:
+            """Let moves go on with what they are given, to where they wait for others."""
+            waiting = {}
+            for i, value in given.items():
+                try:
+                    waiting[i] = steps[i].send(value)
+                except StopIteration as end:
+                    found[i] = end.value
+                except Exception as error:
+                    found[i] = error
+            return waiting
+
+        announced = go_on(dict.fromkeys(range(len(steps))))
+        with self.computing:
+            for model in {id(model): model for model, _ in announced.values()}.values():
+                foresee([answer for other, answer in announced.values() if other is model and answer is not None])
+            writes = go_on(dict.fromkeys(announced))
+        go_on(dict(zip(writes, self._written(list(writes.values())), strict=True)))
+        return [found[i] for i in range(len(steps))]
+
+    def _written(self, moves: Sequence[Any]) -> Sequence[StoredSession | Exception | None]:
+        """Sessions as they are once the moves are written; one that cannot be takes no other with it."""
+        try:
+            return self.store.write_all(moves)
+        except Exception as error:
+            if len(moves) == 1 or isinstance(error, OperationalError):  # the database itself cannot be written
+                return [error] * len(moves)
+            return [self._written([one])[0] for one in moves]
+
+    def _steps(self, session_id: str, move: schemas.Move) -> Generator[Any, Any, schemas.Session]:
+        """Make a move with others: wait until what they answered is foreseen, and until what they led to is written.
 
         A session in memory need not be read: what is written only counts if the database is at its revision still.
         """
@@ -250,30 +291,25 @@ class Interviews:
             stored, model = self._stored(session_id)
             if stored.revision != move.revision:
                 raise self._moved(session_id)
+        answer = None
         if live is not None and move.move in ("tell", "dont_know"):
-            self._announced.append((model, live[1], move.query, move.answer if move.move == "tell" else None))
-        with self.computing:
-            if live is not None and any(one is live[1] for _, one, *_ in self._announced):
-                self._foresee()  # for all who wait; of a session in an earlier batch, more may gather meanwhile
-            session = live[1] if live is not None else self._restored(stored, model)
-            with _refusing(model):
-                if len(session.moves) >= MOST_MOVES:
-                    raise ValueError("This session is too long to go on: begin a new one.")
-                accepted = _make(session, move, stored, lambda: self._picture(stored, model))
-            record, state = _record_and_state(session, model, stored.title, accepted, stored.has_picture)
-        written = self.store.write(stored, record, model.fingerprint)
+            answer = live[1], move.query, move.answer if move.move == "tell" else None
+        yield model, answer
+        session = live[1] if live is not None else self._restored(stored, model)
+        with _refusing(model):
+            if len(session.moves) >= MOST_MOVES:
+                raise ValueError("This session is too long to go on: begin a new one.")
+            accepted = _make(session, move, stored, lambda: self._picture(stored, model))
+        record, state = _record_and_state(session, model, stored.title, accepted, stored.has_picture)
+        written = yield stored, record, model.fingerprint
+        if isinstance(written, Exception):
+            raise written
         if written is None:
             raise self._moved(session_id)
         kept = self._keep(written, model, session, state)
         if state.done and not stored.done and self.on_end is not None:
             self.on_end(kept)
         return kept
-
-    def _foresee(self) -> None:
-        """Compute for all who wait what they need, model by model."""
-        announced, self._announced = self._announced, []
-        for model in {id(model): model for model, *_ in announced}.values():
-            foresee([(session, query, answer) for other, session, query, answer in announced if other is model])
 
     def _moved(self, session_id: str) -> Outdated:
         message = "This session went on in another window. Here is where it stands now."

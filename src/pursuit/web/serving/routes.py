@@ -12,6 +12,7 @@ from pursuit.queries.own_words import MOST_CHARACTERS, Suggestion
 from pursuit.queries.questions import Presentation
 from pursuit.sessions.why import Why
 from pursuit.web.serving import schemas
+from pursuit.web.serving.batches import MoveBatches
 from pursuit.web.serving.browser import Browser
 from pursuit.web.serving.interviews import Interviews, accuracy_of, csv_lines
 from pursuit.web.serving.models import ServedModel
@@ -201,10 +202,10 @@ of_sessions = APIRouter(prefix="/api", tags=["sessions"], responses=ALWAYS)
 
 
 @of_sessions.post("/sessions/{session_id}/moves", summary="Answer, or do something else", responses=MOVED)
-@in_session
-def make_move(parts: Parts, session_id: SessionId, move: schemas.Move) -> schemas.Session:
+async def make_move(request: Request, session_id: SessionId, move: schemas.Move) -> schemas.Session:
     """One move at a time: it counts only if the session is still at the `revision` that the client has seen."""
-    return parts.move(session_id, move)
+    batches: MoveBatches = request.app.state.batches
+    return await batches.move(session_id, move)
 
 
 @of_sessions.post("/sessions", summary="Begin a session", status_code=201, responses=FULL)

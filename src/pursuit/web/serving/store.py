@@ -299,15 +299,28 @@ class Store:
 
     def write(self, before: StoredSession, record: SessionRecord, fingerprint: str) -> StoredSession | None:
         """Keep what a move led to, and give the session as it is then; None where it was not any more as `before`."""
-        values = {
-            "revision": before.revision + 1,
-            "updated": now(),
-            "fingerprint": fingerprint,
-            **{field.name: getattr(record, field.name) for field in fields(SessionRecord)},
-        }
-        seen = {"wanted": before.id, "seen": before.revision}
-        written = self._write(lambda connection: connection.execute(_WRITE, {**values, **seen}).first())
-        return None if written is None else replace(before, **values, truth=written.truth)
+        return self.write_all([(before, record, fingerprint)])[0]
+
+    def write_all(self, moves: Sequence[tuple[StoredSession, SessionRecord, str]]) -> list[StoredSession | None]:
+        """The same for the moves of several sessions, in one transaction."""
+        updated = now()
+        values = [
+            {"revision": before.revision + 1, "updated": updated, "fingerprint": fingerprint, **vars(record)}
+            for before, record, fingerprint in moves
+        ]
+        seen = [{"wanted": before.id, "seen": before.revision} for before, _, _ in moves]
+
+        def keep(connection: Connection) -> dict[int, str | None]:
+            # In one order everywhere, so that no two processes wait for each other.
+            order = sorted(range(len(moves)), key=lambda i: moves[i][0].id)
+            rows = {i: connection.execute(_WRITE, {**values[i], **seen[i]}).first() for i in order}
+            return {i: row.truth for i, row in rows.items() if row is not None}
+
+        truths = self._write(keep) if moves else {}
+        return [
+            replace(before, **values[i], truth=truths[i]) if i in truths else None
+            for i, (before, _, _) in enumerate(moves)
+        ]
 
     def note_truth(self, session_id: str, truth: str | None) -> bool:
         """Note what it really was; whether there is such a session."""
