@@ -8,6 +8,7 @@ import pytest
 from pursuit.inference.rollout import template_state
 from pursuit.inference.stopping import Confidence
 from pursuit.queries import Order
+from pursuit.sessions.log import SessionLog
 from pursuit.sessions.session import Session
 
 
@@ -113,6 +114,37 @@ def test_a_template_changes_nothing(make_columns: Any, make_vip: Any) -> None:
     assert plain.posterior == shared.posterior
     again = Session.from_dict(plain.to_dict(), model, template=template)
     assert again.posterior == plain.posterior
+
+
+def test_what_was_expected_of_answers_told_again_is_computed_for_those_who_ask(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[int] = []
+    bits_of = SessionLog._bits_of
+
+    def counted(log: SessionLog, query: int) -> float | None:
+        computed.append(query)
+        return bits_of(log, query)
+
+    first, session = Session(world.pursuer), Session(world.pursuer)
+    first.tell("no")
+    session.tell("yes")
+    monkeypatch.setattr(SessionLog, "_bits_of", counted)
+    session.change(next(iter(session.answers)), "no")
+    assert computed == []
+    for each in (first, session):
+        each.dont_know()
+        each.skip()
+    computed.clear()
+    for each in (session, saved(session)):
+        asked = each.ask()
+        assert each.state() == first.state()
+        assert computed == []
+        for _ in range(2):  # once they are computed, they are kept
+            assert each.chain.to_dict() == first.chain.to_dict()
+            assert len(computed) == 2
+        assert each.ask() == asked
+        computed.clear()
 
 
 def test_only_so_many_corrections_are_remembered(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,6 +197,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 PINNED, FORESEEN = "pinned", "foreseen"
 """What may be known at a position before anything is computed there: the query to ask, and all scores."""
+NOT_COMPUTED = math.nan
+"""The bits of an answer that was told again: what was expected of it takes the most computing, and few ask for it."""
 MOST_CHANGES = 200
 """How many corrections can be taken back; those before them count as what was said at first."""
 
@@ -209,7 +211,7 @@ class Position:
     cost: Tensor  # (1,) of all that was asked
     n_asked: int = 0
     bits: float | None = None
-    """The information expected of the answer that led here."""
+    """The information expected of the answer that led here; NOT_COMPUTED where moves were made again."""
     excluded: tuple[int, ...] = ()
     """Labels that are wrong."""
     put_off: tuple[int, ...] = ()
@@ -273,11 +275,11 @@ class SessionLog:
 
     # ---- moves
 
-    def add(self, move: Move) -> None:
+    def add(self, move: Move, with_bits: bool = True) -> None:
         """Make a move; an answer that cannot be used raises ValueError before anything is changed."""
         match move:
             case Tell():
-                self._tell(move)
+                self._tell(move, with_bits)
             case Skip(query):
                 put_off = (*(other for other in self.now.put_off if other != query), query)
                 self._arrive(replace(self.now, put_off=put_off, bits=None))
@@ -317,18 +319,25 @@ class SessionLog:
                 return True
         return False
 
-    def _replay(self, place: int, *moves: Move) -> None:
+    def compute_bits(self) -> None:
+        """Compute what was expected of answers that were told again, which takes as long as to tell all of them."""
+        if any(position.bits is not None and math.isnan(position.bits) for position in self.positions):
+            found = self._found
+            self._replay(0, *self.moves, with_bits=True)
+            self._found = found
+
+    def _replay(self, place: int, *moves: Move, with_bits: bool = False) -> None:
         """Make these moves instead of all from this place on."""
         del self.moves[place:], self.positions[place + 1 :]
         self.told = {tell.query: tell for tell in self.moves if isinstance(tell, Tell)}
         self._state, self._found = None, {}
         for move in moves:
-            self.add(move)
+            self.add(move, with_bits)
 
     @torch.no_grad()
-    def _tell(self, move: Tell) -> None:
+    def _tell(self, move: Tell, with_bits: bool) -> None:
         last, is_known = self.now, move.answer is not None
-        bits = None if move.volunteered else self._bits_of(move.query)
+        bits = None if move.volunteered else self._bits_of(move.query) if with_bits else NOT_COMPUTED
         ahead, self._ahead = self._ahead, None
         belief, scores = (None, None) if ahead is None or ahead[0] != move else ahead[1:]
         self._show(self._current(), move)

@@ -110,8 +110,8 @@ class Session:
         """All that there is to show now: question, belief, answers and, once enough was asked, the result.
         `experience` is what was measured of the model, if it was."""
         options = {"accepted": accepted, "has_picture": has_picture, "expects_reports": expects_reports}
-        also = {name: other.chain for name, other in self.also.items()}
-        return state_of(self._log, self.chain, title, experience, also, **options)
+        also = {name: other._chain() for name, other in self.also.items()}
+        return state_of(self._log, self._chain(), title, experience, also, **options)
 
     @property
     def also(self) -> dict[str, "Session"]:
@@ -323,11 +323,16 @@ class Session:
     @property
     def chain(self) -> Chain:
         """What was asked and believed so far. Labels that are excluded count in none of its beliefs."""
+        self._log.compute_bits()
+        return self._chain()
+
+    def _chain(self) -> Chain:
+        """The same, of which the bits of answers that were told again may not be computed."""
         log, tells = self._log, self._log.told.values()
         answered = [
             position for move, position in zip(log.moves, log.positions[1:], strict=True) if isinstance(move, Tell)
         ]
-        query_set, x = self.pursuer.query_set, self.history.x[0]
+        query_set, x = log.query_set, log.x[0]
         prior = belief = without(log.positions[0].log_posterior[0], log.now.excluded).exp()
         # Steps before the last are those of the last look, unless something was changed or excluded since.
         known, log.steps = log.steps, {}
@@ -502,7 +507,7 @@ class Session:
         session = cls(pursuer, stop, template=template, also=also)
         moves, changes = moves_from_dict(state, pursuer)
         for move in moves:
-            session._log.add(move)
+            session._log.add(move, with_bits=False)
         session._log.changes += changes
         return session
 
