@@ -252,6 +252,7 @@ class SessionLog:
     def __init__(self, pursuer: Pursuer, stop: StoppingRule | None, template: HistoryState | None = None):
         self.pursuer, self.stop, self._template = pursuer, stop, template
         self.query_set = pursuer.query_set  # kept here because attributes of a module are slow to look up
+        self.labels = tuple(label_list(pursuer.classes))
         self.moves: list[Move] = []
         self.told: dict[int, Tell] = {}  # by query, in the order they were given
         self.changes: list[Change] = []
@@ -395,7 +396,8 @@ class SessionLog:
 
     def _spent(self) -> Tensor:
         """What the rule counts as spent (1,)."""
-        return self.now.cost - self.now.cost_before_rule
+        position = self.now
+        return position.cost - position.cost_before_rule if position.cost_before_rule else position.cost
 
     def _worth(self) -> Tensor | None:
         """The most that a query left and affordable promises (1,), if the rule needs it and the pursuer knows."""

@@ -257,7 +257,7 @@ class Session:
         """The labels that remain by the belief now, the most probable first; None where the stopping rule does not
         say."""
         posterior = self._log.now.log_posterior[0].exp()
-        return remaining(self.stop, label_list(self.pursuer.classes), posterior, self.excluded)
+        return remaining(self.stop, self._log.labels, posterior, self.excluded)
 
     @property
     def belief(self) -> str:
@@ -353,7 +353,7 @@ class Session:
             belief = log.steps[key][1].posterior
         steps = tuple(step for _, step in log.steps.values())
         return Chain(
-            tuple(label_list(self.pursuer.classes)),
+            log.labels,
             prior,
             steps,
             target=target_of(self.pursuer),
