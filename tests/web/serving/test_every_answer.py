@@ -97,7 +97,7 @@ def test_requests_that_never_reach_a_route(client: Client) -> None:
     ("place", "status"),
     [
         ("pursuit.sessions.session.Session.state", 500),
-        ("pursuit.web.serving.store.Store.write", 500),
+        ("pursuit.web.serving.store.Store.write_all", 500),
         ("pursuit.web.serving.interviews._record_and_state", 500),
         ("pursuit.sessions.session.Session.why", 500),
     ],
@@ -141,7 +141,7 @@ def test_a_database_that_fails_is_answered_and_logged_without_what_people_said(
         raise kind("UPDATE x", {"answers": "winter"}, Exception(reason), hide_parameters=True)
 
     with monkeypatch.context() as patches:
-        patches.setattr("pursuit.web.serving.store.Store.write", fail)
+        patches.setattr("pursuit.web.serving.store.Store.write_all", fail)
         answer = try_move(client, session, "tell", answer="winter")
     assert answer.status_code == 503
     check(answer)
