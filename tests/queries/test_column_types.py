@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pursuit.queries import Choice, ColumnQueries, Date, Number, yes_no
 from pursuit.queries.column_types import _quartiles, date_patterns
+from pursuit.queries.reading import date_days
 
 
 def asked_as(values: Any, kind: str) -> ColumnQueries:
@@ -169,3 +170,16 @@ def test_nothing_is_written_like_a_date() -> None:
 def test_quartiles_are_those_of_numpy(numbers: list[float]) -> None:
     expected = np.percentile(numbers, (25, 50, 75))
     np.testing.assert_allclose(_quartiles(np.array(numbers)), expected, rtol=1e-12, atol=1e-12 * np.abs(numbers).max())
+
+
+@pytest.mark.parametrize("pattern", ["%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y", "%d%b%Y"])
+def test_dates_with_the_month_in_words_are_dates(pattern: str) -> None:
+    days = [datetime.date(2021, 1, 1) + datetime.timedelta(days=9 * i) for i in range(40)]
+    for some in (days, [day for day in days if day.month == 5]):
+        column = pd.Series([day.strftime(pattern) for day in some])
+        patterns = date_patterns(column.to_numpy())
+        assert len(patterns) == 1
+        assert date_days(column, patterns[0]).tolist() == [(day - datetime.date(1970, 1, 1)).days for day in some]
+    guessed = ColumnQueries.from_data(pd.DataFrame({"seen": [day.strftime(pattern) for day in days]})).queries[0]
+    assert isinstance(guessed, Date)
+    assert guessed.read(days[20].strftime(pattern)) == guessed.read(days[20])

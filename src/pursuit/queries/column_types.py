@@ -80,8 +80,10 @@ MAX_STRAY = 0.05
 """The most texts, as a share, in a column that is still one of numbers or dates."""
 TIMES = ("", " %H:%M", " %H:%M:%S")
 PATTERNS = [
-    date + time for date in ("%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", "%Y%m%d", "%d/%m/%Y", "%m/%d/%Y") for time in TIMES
+    *(date + time for date in ("%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", "%Y%m%d", "%d/%m/%Y", "%m/%d/%Y") for time in TIMES),
+    *(date.format(month) for date in ("%d {} %Y", "{} %d, %Y", "%d-{}-%Y", "%d{}%Y") for month in ("%b", "%B")),
 ]
+"""The last ones are 31 Dec 2024, Dec 31, 2024, 31-Dec-2024 and 31DEC2024."""
 
 
 def check_column_types(column_types: Mapping[Any, str], names: Sequence[str]) -> dict[str, ColumnType]:
@@ -223,7 +225,9 @@ def date_patterns(values: np.ndarray) -> list[str]:
         n_read = {pattern: int((~np.isnan(_days_of(dated, pattern))).sum()) for pattern in patterns}
         most = max(n_read.values())
         if dated and most >= (1 - MAX_STRAY) * len(dated):
-            return [pattern for pattern, n in n_read.items() if n == most]
+            best = [pattern for pattern, n in n_read.items() if n == most]
+            of_may = [pattern.replace("%b", "%B") for pattern in best if "%b" in pattern]  # which is May, short or not
+            return [pattern for pattern in best if pattern not in of_may]
     return []
 
 
@@ -440,7 +444,9 @@ ID_NAME = re.compile(
     r"(^|[\W_])(id|uuid|guid|index|idx|key|nr|no)$|[a-z](Id|ID|Nr|No)$|^(Id|ID|Nr|No|Index|Key)$", re.ASCII
 )
 LEADING_ZERO = re.compile(r"[+-]?0\d")
-DATE_LOOK = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([T ].*)?")
+DATE_LOOK = re.compile(
+    r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([T ].*)?|\d{1,2}[- ]?[a-z]{3,9}[- ]?\d{4}|[a-z]{3,9} \d{1,2}, \d{4}", re.IGNORECASE
+)
 
 
 class NotAQuestion(ValueError):
