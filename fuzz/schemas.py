@@ -498,7 +498,7 @@ def _read_command(folder: Path, prepared: dict[str, Any]) -> None:
 TARGETS = (
     Target(
         "descriptions",
-        "model folders whose parts are made anew from their declared fields",
+        "model folders with parts regenerated from their declared fields",
         models._prepare_models,
         _make_description,
         models._read_model,

@@ -29,8 +29,8 @@ TUNABLE = {**OF_NETWORK, "random_share": OneOf((0.4, 1.0, 2.0))}
 LOOKED_AT = 4096
 """Number of rows from which the encoding of answers is read."""
 LOOKAHEAD, LOOKAHEAD_ALONE = 5, 2
-"""How many answers ahead the straight-through querier looks while both queriers learn, and from how many its look-ahead
-shortens once it is chosen."""
+"""Look-ahead of the straight-through querier, in answers: while both queriers are trained, and at the start of its
+decay to 1 once this querier is chosen."""
 CHOOSING = 0.4
 """Share of the steps in which both queriers learn; the one that held-out rows prefer has the rest for itself."""
 ALONE = "alone"

@@ -413,12 +413,17 @@ def format_number(number: float, digits: int = 6) -> str:
     return f"{rounded:.{digits}g}"
 
 
+BETWEEN_THOUSANDS = r"[\s\u00a0\u202f'’]"
+GROUPED_BY_SPACES = rf"[+-]?[1-9]\d{{0,2}}(?:{BETWEEN_THOUSANDS}\d{{3}})+(?:[.,]\d+)?"
+"""1 234 567 and 1'234.5."""
+
+
 def with_point(text: str) -> str:
     """A number as text, with a point for a decimal comma and without separators of thousands: 80,5 and 1.200,5 and
     1 200, but not 1,200, which may be a thousand."""
     text = text.strip()
-    if re.fullmatch(r"[+-]?[1-9]\d{0,2}([\s'’]\d{3})+([.,]\d+)?", text):
-        text = re.sub(r"[\s'’]", "", text)
+    if re.fullmatch(GROUPED_BY_SPACES, text):
+        text = re.sub(BETWEEN_THOUSANDS, "", text)
     for thousands, point in (".,", ",."):
         groups = rf"[+-]?[1-9]\d{{0,2}}(\{thousands}\d{{3}})+"
         if re.fullmatch(rf"{groups}\{point}\d+", text) or (text.count(thousands) > 1 and re.fullmatch(groups, text)):

@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, TextIO, cast
 import pandas as pd
 
 from pursuit.files import CSV_FILE, check_file
-from pursuit.queries.column import listed
+from pursuit.queries.column import BETWEEN_THOUSANDS, GROUPED_BY_SPACES, listed
 from pursuit.tables import converted
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
@@ -273,9 +273,6 @@ UNIT = rf"{SIGN}|(?<=\d){SPACE}(?:{LETTER}|[°‰])(?:{LETTER}|[°%/·²³]){{0,
 PLURAL = r"(?<=[a-z]{3})s$"
 WORD_TEXTS = 10
 """Words are units where more texts than this differ: 2WD and 4WD are choices."""
-BETWEEN_THOUSANDS = r"[\s\u00a0\u202f'’]"
-GROUPED_BY_SPACES = rf"[+-]?[1-9]\d{{0,2}}(?:{BETWEEN_THOUSANDS}\d{{3}})+(?:[.,]\d+)?"
-"""1 234 567 and 1'234.5."""
 DIGIT = re.compile(r"\d")
 NUMBER_LIKE = r"[+-]?[\d.,]*\d[\d.,]*(?:[eE][+-]?\d+)?"
 PLAIN = NUMBER_LIKE.replace(".,", ".")

@@ -268,7 +268,7 @@ class Sent:
 
 
 def _objects(parent: Json, key: str) -> list[Json]:
-    """What a part has under a key; raises NotFhir where that would be overlooked, as it is no list of objects."""
+    """The objects under a key; raises NotFhir for anything else, which would otherwise be ignored without notice."""
     found = parent.get(key, [])
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise NotFhir(f"“{key}” is a list of objects, wherever it stands.")

@@ -114,8 +114,8 @@ class Form:
 
 @dataclass(frozen=True)
 class _Language:
-    """The expressions of a form program: how it names a field, says that it is empty or filled, says what is never
-    true, and compares a date."""
+    """Expression syntax of a form program: field references, tests for empty and filled fields, a constant false, and
+    date comparisons."""
 
     name: str
     is_empty: str

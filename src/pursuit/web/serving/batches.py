@@ -8,7 +8,7 @@ from pursuit.web.serving import schemas
 from pursuit.web.serving.interviews import Interviews
 
 MOST_MOVES = 32
-"""In a batch: more save nothing, and everybody would wait for all of them."""
+"""Maximum size of a batch: larger ones save nothing and delay everyone."""
 
 
 class MoveBatches:
