@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 
-from pursuit import MLP, ModelSpec, VIPClassifier
+from pursuit import MLP, ModelSpec, TrainingRun, VIPClassifier
 from pursuit.estimators import selection as asking_module
 from pursuit.estimators.plan import FEW_ROWS, Size
 from pursuit.estimators.selection import LEVEL, better_querier, chain_losses
@@ -17,6 +18,7 @@ from pursuit.information import AnswerModel, AnswerSettings
 from pursuit.queries import ColumnQueries, yes_no
 from pursuit.training import AdamW, CarriedHistories, Stage, train
 from pursuit.training.calibration import TEMPERATURES
+from pursuit.training.loop import Report
 from pursuit.training.rows import Rows
 from pursuit.vip import VIP, InformationVIP, TwoQueriers
 from trained import kept
@@ -192,6 +194,26 @@ def test_by_default_an_estimator_learns_both_and_says_which_it_took(
     model.fit(*table(alone(300, 0)))
     assert chosen(model)["querier"] == "information"
     assert type(model.model_) is InformationVIP
+
+
+@pytest.mark.parametrize("teachers", [None, [LogisticRegression()]], ids=["labels", "teachers"])
+def test_the_querier_that_held_out_rows_choose_learns_the_rest_alone(
+    teachers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pursuit.estimators.plan.TAUGHT", ((2000, Size(64, 64, 1e-2, 20)),))
+    monkeypatch.setattr("pursuit.estimators.plan.UNTAUGHT", ((2000, Size(64, 64, 1e-2)),))
+    reports: list[Report] = []
+    run = TrainingRun(folder=tmp_path, on_report=reports.append)
+    X, y = table(together(1000, 0))
+    model = VIPClassifier(network=MLP((32,)), teachers=teachers, held_out=0.3, random_state=0).fit(X, y, run=run)
+    assert type(model.model_) is (VIP if chosen(model)["querier"] == "straight-through" else InformationVIP)
+    steps = {stage: max(one.step for one in reports if one.stage == stage) for stage in (1, 2)}
+    n_steps = int(chosen(model)["steps"].split(" of ")[-1].replace(",", ""))
+    assert steps[1] == pytest.approx(0.4 * n_steps, abs=1)
+    assert teachers is None or sum(steps.values()) == pytest.approx(n_steps, abs=1)
+    left = [one.seconds_left for one in reports if one.stage == 1][-1]
+    assert left > 0  # the second part is still to come
+    assert (tmp_path / "alone" / "log.csv").exists()
 
 
 def test_few_rows_cannot_choose(monkeypatch: pytest.MonkeyPatch) -> None:

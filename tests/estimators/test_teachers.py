@@ -18,12 +18,13 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import pursuit
 from pursuit import MLP, Stage, TrainingRun, VIPClassifier, VIPRegressor
 from pursuit.estimators import teachers as teachers_module
+from pursuit.estimators.plan import VERY_MANY_ROWS
 from pursuit.estimators.teachers import (
     LABEL_SHARE,
+    LARGEST_ALONE,
     LEAST_ROWS,
     MADE_ROWS,
     MOST_COPIES,
-    MOST_ROWS,
     N_FOLDS,
     REAL_ROWS,
     SWAPPED,
@@ -316,6 +317,18 @@ def test_what_is_taught_is_the_rows_twice_for_every_made_one() -> None:
     assert not torch.equal(other.rows.x, teaching.rows.x)
 
 
+@pytest.mark.usefixtures("quick_teachers")
+def test_very_many_rows_are_taught_as_they_are() -> None:
+    learnt = rows(VERY_MANY_ROWS)
+    teaching = taught(QUERIES, learnt, [0, 1], "auto", 0)
+    assert teaching.judging.target is not None
+    torch.testing.assert_close(teaching.rows.x, learnt.x)
+    of_label = F.one_hot(learnt.y, 2).float()
+    torch.testing.assert_close(
+        teaching.rows.target, LABEL_SHARE * of_label + (1 - LABEL_SHARE) * teaching.judging.target
+    )
+
+
 def test_made_rows_teach_the_answer_model_nothing() -> None:
     learnt = rows(40)
     model = AnswerModel.count(QUERIES, 2, learnt)
@@ -440,27 +453,37 @@ def test_neighbours_of_a_number_are_part_of_its_target() -> None:
 # Who may teach
 
 
-def blank(n: int, y: Any = None) -> Rows:
+def blank(n: int, y: Any = None, n_answers: int = 1) -> Rows:
     labels = torch.arange(n) % 2 if y is None else torch.as_tensor(y)
-    return Rows(torch.zeros(n, 1), torch.ones(n, 1, dtype=torch.bool), labels)
+    return Rows(
+        torch.zeros(1, n_answers).expand(n, -1), torch.ones(1, n_answers, dtype=torch.bool).expand(n, -1), labels
+    )
 
 
 def test_tables_that_are_taught() -> None:
-    assert [can_teach(blank(n), [0, 1], "auto") for n in (LEAST_ROWS - 1, LEAST_ROWS, MOST_ROWS, MOST_ROWS + 1)] == [
-        False,
-        True,
-        True,
-        False,
-    ]
-    assert can_teach(blank(MOST_ROWS + 1), [0, 1], [LogisticRegression()])  # which someone wants to wait for
+    assert [can_teach(blank(n), [0, 1], "auto") for n in (LEAST_ROWS - 1, LEAST_ROWS)] == [False, True]
+    n = VERY_MANY_ROWS
+    most = int(LARGEST_ALONE) // (2 * n)  # answers of very many rows
+    assert can_teach(blank(n - 1, n_answers=10 * most), [0, 1], "auto")
+    assert can_teach(blank(n, n_answers=most), [0, 1], "auto")
+    assert not can_teach(blank(n, n_answers=most + 1), [0, 1], "auto")
+    assert can_teach(blank(n, n_answers=most + 1), [0, 1], [LogisticRegression()])  # which someone wants to wait for
     assert not can_teach(blank(100, [0] * 100), [0, 1], "auto")  # nothing to tell apart
     # One row in five may have a label of fewer than five rows.
     rare = [2 + i // 4 for i in range(24)]
     assert can_teach(blank(120, [0] * 48 + [1] * 48 + rare), range(8), "auto")
     assert not can_teach(blank(116, [0] * 46 + [1] * 46 + rare), range(8), "auto")
-    many = blank(MOST_ROWS, torch.arange(MOST_ROWS) % 60)
+    many = blank(n - 1, torch.arange(n - 1) % 60)
     assert not can_teach(many, range(60), "auto")
     assert can_teach(many, range(60), [LogisticRegression()])
+
+
+def test_very_many_rows_are_taught_by_boosting_alone() -> None:
+    few, many = (
+        [one.name for one in teachers_module._suitable(QUERIES, lesson(rows(n)))] for n in (200, VERY_MANY_ROWS)
+    )
+    assert many == ["boosting"]
+    assert {"forest", "boosting"} < set(few)
 
 
 def chosen(model: Any) -> dict[str, str]:

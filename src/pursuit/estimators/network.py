@@ -145,7 +145,7 @@ class LearnerEstimator(PursuitEstimator):
         run = self._claimed(run, learner, stages, seed, kept, self.chosen_teachers() if is_taught else None)
         # As many steps as planned, although rows were made.
         stages = [replace(stage, epochs=stage.epochs * len(kept) / len(lesson)) for stage in stages]
-        self.model_, ends = self._train(learner, lesson, stages, seed, early_stopping, run)
+        self.model_, ends = self._train(learner, lesson, stages, seed, judging, early_stopping, run)
         if judging is not None:
             self._fit_to(judging)
         learnt = self.model_
@@ -271,6 +271,8 @@ class LearnerEstimator(PursuitEstimator):
             reasons["stages"] = given("stages", value)
         elif is_judged:
             reasons["steps"] = Reason("steps", f"{n_trained:,} of {n_planned:,}", "best on held-out rows")
+        elif "steps" in reasons:  # of which there are fewer where rows are held out
+            reasons["steps"] = replace(reasons["steps"], value=f"{n_planned:,}")
         return tuple((reasons | self._given()).values())
 
     def _given(self) -> dict[str, Reason]:
@@ -295,11 +297,12 @@ class LearnerEstimator(PursuitEstimator):
         rows: RowSource,
         stages: list[Stage],
         seed: int,
+        judging: Rows | None,
         early_stopping: EarlyStopping | None,
         run: TrainingRun,
     ) -> tuple[Any, list[Kept]]:
-        """Train the learner. Gives the one to use, which is another where it is chosen on the way, and how much of each
-        stage was kept."""
+        """Train the learner. Gives the one to use, which is another where rows for `judging` choose it on the way, and
+        how much of each stage was kept."""
         levelled = rows.levelled() if isinstance(rows, Rows) else rows
         options: Any = {"seed": seed, "device": self.device, "devices": self.devices}
         return learner, train(learner, levelled, stages, early_stopping=early_stopping, run=run, **options)

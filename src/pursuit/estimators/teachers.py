@@ -19,6 +19,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from pursuit.estimators.lazy_imports import without_statistics
+from pursuit.estimators.plan import MANY_ROWS, VERY_MANY_ROWS
 from pursuit.inference.pursuer import Labels
 from pursuit.inference.target_bins import TargetBins
 from pursuit.queries import QuerySet
@@ -29,10 +30,11 @@ LABEL_SHARE = 0.6
 SWAPPED = 0.3
 """Probability that a cell of a made row comes from another row."""
 MADE_ROWS, MOST_COPIES, REAL_ROWS = 40_000, 8, 2
-"""About how many rows are made, how many of a single row at most, and how many real rows are learnt from for each."""
-N_FOLDS, LEAST_ROWS, MOST_ROWS, KNOWN_SHARE = 5, 30, 20_000, 0.8
-"""Teachers learn tables of `LEAST_ROWS` to `MOST_ROWS` rows, in which the labels of `KNOWN_SHARE` have rows enough for
-all folds."""
+"""About how many rows are made, how many of a single row at most, and how many real rows are learnt from for each. From
+`VERY_MANY_ROWS` on, none are made."""
+N_FOLDS, LEAST_ROWS, KNOWN_SHARE = 5, 30, 0.8
+"""Teachers learn tables of at least `LEAST_ROWS` rows, in which the labels of `KNOWN_SHARE` have rows enough for all
+folds."""
 NEAR, NEAR_NATS, WORSE = 1.1, 0.01, 1.25
 """Teachers whose log loss is at most `NEAR` times the best, and this much more, are averaged with it. One that is
 `WORSE` in its first fold is not asked for the others."""
@@ -41,10 +43,13 @@ LEAST_PROBABILITY, LEAST_BELIEF = 0.02, 1e-3
 second before posteriors are calibrated."""
 TEMPERATURES = tuple(1.1**i for i in range(-17, 13))
 """From 0.2 to 3.1."""
-FEW_TREES, MANY_TREES, MANY_ROWS = 100, 200, 2000
+FEW_TREES, MANY_TREES = 100, 200
 LARGEST_FOREST, LARGEST_BOOSTING, LARGEST_REGRESSION = 1e6, 6e4, 3e7
 """The most rows times labels that a forest and boosting learn in a few seconds, and the most rows times labels times
 inputs of logistic regression."""
+LARGEST_ALONE = 1.5e7
+"""From `VERY_MANY_ROWS` on, where training takes minutes, boosting is the only teacher: the most rows times labels
+times answers that it learns in about as long."""
 N_ERRORS = 64
 """How many quantiles of a teacher's errors spread its prediction of a number."""
 
@@ -135,7 +140,7 @@ def taught(
     it, are averaged. Where labels have neighbours, `kernel` (C, C) says how much a row of each counts for the others.
     """
     generator = torch.Generator().manual_seed(seed)
-    n_copies = min(MOST_COPIES, max(1, MADE_ROWS // len(rows)))
+    n_copies = 0 if len(rows) >= VERY_MANY_ROWS else min(MOST_COPIES, MADE_ROWS // len(rows))
     lesson = Lesson(rows, tuple(swapped(query_set, rows, generator) for _ in range(n_copies)), labels, seed)
     found: dict[str, Beliefs] = {}
     for teacher in _suitable(query_set, lesson) if teachers == "auto" else _given(query_set, teachers or ()):
@@ -151,7 +156,7 @@ def taught(
     of_label = F.one_hot(rows.y, len(labels)) if kernel is None else kernel[rows.y]
     real = replace(rows, target=label_share * of_label + (1 - label_share) * own)
     copies = [replace(copy, target=target) for copy, target in zip(lesson.copies, made, strict=True)]
-    parts = [part for copy in copies for part in (*[real] * REAL_ROWS, copy)]
+    parts = [part for copy in copies for part in (*[real] * REAL_ROWS, copy)] or [real]
     return Teaching(_joined(parts), replace(rows, target=own), ", ".join(near))
 
 
@@ -161,7 +166,9 @@ def can_teach(rows: Rows, labels: Labels, teachers: Teachers) -> bool:
     counts = torch.bincount(rows.y, minlength=len(labels))
     n_known = int(counts[counts >= N_FOLDS].sum())
     enough = len(rows) >= LEAST_ROWS and n_known >= KNOWN_SHARE * len(rows) and int((counts > 0).sum()) > 1
-    return enough and (teachers != "auto" or (len(rows) <= MOST_ROWS and len(rows) * len(labels) <= LARGEST_FOREST))
+    size = len(rows) * len(labels)
+    is_quick = size <= LARGEST_FOREST if len(rows) < VERY_MANY_ROWS else size * rows.x.shape[1] <= LARGEST_ALONE
+    return enough and (teachers != "auto" or is_quick)
 
 
 def swapped(query_set: QuerySet, rows: Rows, generator: torch.Generator) -> Rows:
@@ -191,17 +198,18 @@ def _suitable(query_set: QuerySet, lesson: Lesson) -> Iterator[Teacher]:
 
     gaps, encoded, is_number = _answers_with_gaps(query_set), _encoded_answers(query_set), lesson.bins is not None
     n_rows, seed = len(lesson.rows), lesson.seed
-    size = n_rows * (1 if is_number else len(lesson.labels))
-    n_trees = MANY_TREES if n_rows < MANY_ROWS else FEW_TREES
-    forest = ensemble.RandomForestRegressor if is_number else ensemble.RandomForestClassifier
-    yield Teacher("forest", forest(n_trees, random_state=seed), gaps)
-    if size * encoded(lesson.rows.take(slice(1))).shape[1] <= LARGEST_REGRESSION:
-        if is_number:
-            yield Teacher("ridge regression", Ridge(), encoded)
-        else:
-            for c in (1.0, 0.1):
-                yield Teacher(f"logistic regression (C={c:g})", LogisticRegression(C=c, max_iter=200), encoded)
-    if size <= LARGEST_BOOSTING:
+    size, are_very_many = n_rows * (1 if is_number else len(lesson.labels)), n_rows >= VERY_MANY_ROWS
+    if not are_very_many:
+        n_trees = MANY_TREES if n_rows < MANY_ROWS else FEW_TREES
+        forest = ensemble.RandomForestRegressor if is_number else ensemble.RandomForestClassifier
+        yield Teacher("forest", forest(n_trees, random_state=seed), gaps)
+        if size * encoded(lesson.rows.take(slice(1))).shape[1] <= LARGEST_REGRESSION:
+            if is_number:
+                yield Teacher("ridge regression", Ridge(), encoded)
+            else:
+                for c in (1.0, 0.1):
+                    yield Teacher(f"logistic regression (C={c:g})", LogisticRegression(C=c, max_iter=200), encoded)
+    if size <= LARGEST_BOOSTING or are_very_many:
         stops = is_number or int(np.bincount(lesson.y).min()) >= 2 * N_FOLDS  # which takes some rows of every label
         boosting = ensemble.HistGradientBoostingRegressor if is_number else ensemble.HistGradientBoostingClassifier
         n_trees = 200 if stops else 50

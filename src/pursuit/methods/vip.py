@@ -110,14 +110,15 @@ class VIPEstimator(TaughtEstimator):
         rows: RowSource,
         stages: list[Stage],
         seed: int,
+        judging: Rows | None,
         early_stopping: EarlyStopping | None,
         run: TrainingRun,
     ) -> tuple[Any, list[Kept]]:
         """Both queriers learn at first; then held-out rows choose one, and the classifier learns from its chains alone.
         By then the querier knows which queries pay off only later, and a look-ahead that shortens makes its next choice
-        more accurate. Where teachers judge, few steps are needed, and both learn to the end."""
-        if not isinstance(learner, TwoQueriers) or early_stopping is None:
-            return super()._train(learner, rows, stages, seed, early_stopping, run)
+        more accurate. Where no rows are held out and teachers judge, both learn to the end."""
+        if not isinstance(learner, TwoQueriers) or judging is None or judging.target is not None:
+            return super()._train(learner, rows, stages, seed, judging, early_stopping, run)
         both = [stage.scaled(CHOOSING) for stage in stages]
         alone = [_slower(stage.scaled(1 - CHOOSING)) for stage in stages]
         n_alone = sum(stage.n_steps(len(rows)) for stage in alone)
@@ -130,13 +131,13 @@ class VIPEstimator(TaughtEstimator):
         second = _reporting(run, lambda report: replace(report, stage=report.stage + len(stages)))
         if run.path is not None:
             second = replace(second, folder=run.path / ALONE)
-        _, ends_of_both = super()._train(learner, rows, both, seed, early_stopping, first)
-        chosen, self._querier_reason = better_querier(learner, early_stopping.rows, self.max_queries)
+        _, ends_of_both = super()._train(learner, rows, both, seed, judging, early_stopping, first)
+        chosen, self._querier_reason = better_querier(learner, judging, self.max_queries)
         if isinstance(chosen, InformationVIP):
             chosen.learns_after = False
         elif chosen.lookahead is not None:
             chosen.lookahead.shorten(LOOKAHEAD_ALONE)
-        _, ends = super()._train(chosen, rows, alone, seed, early_stopping, second)
+        _, ends = super()._train(chosen, rows, alone, seed, judging, early_stopping, second)
         return chosen, [
             Kept(CHOOSING * before.share + (1 - CHOOSING) * after.share, after.temperature)
             for before, after in zip(ends_of_both, ends, strict=True)
@@ -255,8 +256,8 @@ class VIPClassifier(TaughtClassifier, VIPEstimator):
     answers : AnswerSettings, optional
         How the answer model is made.
     teachers : "auto", None or list of classifiers
-        Who teaches the classifier, for tables of up to 20,000 rows in memory: forests, boosting and logistic
-        regression, as they suit the rows ("auto"); nobody (None); or any classifiers of scikit-learn.
+        Who teaches the classifier, for tables in memory: forests, boosting and logistic regression, as they suit the
+        rows ("auto"); nobody (None); or any classifiers of scikit-learn.
     network : NetworkSettings, optional
         `MLP`, `Conv`, `SetNetwork` … with its sizes. By default one that suits the data.
     shared : bool
