@@ -170,6 +170,7 @@ def test_a_number_that_is_predicted_has_its_range(client: httpx.Client) -> None:
 
 
 FAHRENHEIT = {"value": 44, "unit": "°F", "system": "http://unitsofmeasure.org", "code": "[degF]"}
+BOUND = {"value": 40, "unit": "°C", "comparator": ">"}
 
 
 def nested(depth: int) -> list[Json]:
@@ -190,11 +191,13 @@ def nested(depth: int) -> list[Json]:
         ({"item": [{"linkId": "season", "answer": [{"valueString": "winter"}] * 2}]}, 400, "takes one answer"),
         ({"item": nested(30)}, 400, "nested more than"),
         ({"item": [{"linkId": "temperature", "answer": [{"valueQuantity": FAHRENHEIT}]}]}, 400, "is in °C, not in °F"),
+        ({"item": [{"linkId": "temperature", "answer": [{"valueQuantity": BOUND}]}]}, 400, "not a bound of it"),
         ({"item": [{"linkId": "height", "answer": [{"valueDecimal": 3}]}]}, 400, "no item “height”"),
         ({"item": [{"linkId": "season", "answer": [{"valueString": "purple"}]}]}, 422, "not 'purple'"),
         ({"item": [{"linkId": "temperature", "answer": [{"valueDecimal": 300}]}]}, 422, "30 to 45"),
         ({"item": [{"linkId": "temperature", "answer": [{}]}]}, 400, "has no value"),
         ({"item": [{"linkId": "since", "answer": [{"valueDateTime": "yesterday"}]}]}, 422, "yesterday"),
+        ({"item": [{"linkId": "since", "answer": [{"valueDateTime": "2024"}]}]}, 422, "a date such as 2024-12-31"),
         ({"item": [{"linkId": "season", "answer": [{"valueCoding": {"code": ["x"]}}]}]}, 400, "cannot be read"),
     ],
 )
@@ -266,6 +269,22 @@ def test_further_targets_are_among_the_results(
     assert found["also-2-low"] <= found["also-2-label"] <= found["also-2-high"]
 
 
+def test_columns_may_have_the_names_of_groups(tmp_path: Path) -> None:
+    frame, y = table()
+    frame = frame[["sneezing", "itching"]].set_axis([KNOWN, RESULT], axis=1)
+    METHODS["naive-bayes"].build(random_state=0).fit(frame, y).save(tmp_path / "names")
+    with running(load_models([tmp_path / "names"]), f"sqlite:///{tmp_path / 's.db'}", routers=[of_fhir]) as own:
+        response = ask(own, first(own, "names"))
+        for _ in frame.columns:
+            response = ask(own, answered(response, "yes"))
+        assert response["status"] == "completed"
+        assert [one["linkId"] for one in response["item"]] in ([KNOWN, RESULT, RESULT], [RESULT, KNOWN, RESULT])
+        response = ask(own, first(own, "names"))
+        for _ in range(3 * len(frame.columns)):
+            response = ask(own, response)
+        assert response["status"] == "completed"  # whoever skips everything
+
+
 def test_whole_numbers_are_integers_as_far_as_these_go() -> None:
     numbers = {"age": (0.5, 120.5), "income": (0.0, 1e10)}
     queries = ColumnQueries(
@@ -295,6 +314,10 @@ def test_a_server_says_what_it_has(client: httpx.Client) -> None:
     bundle = client.get("/fhir/Questionnaire").json()
     validate("Bundle", bundle)
     assert {entry["resource"]["id"] for entry in bundle["entry"]} == {"illness", "degrees"}
+    url = bundle["entry"][1]["resource"]["url"]
+    found = client.get("/fhir/Questionnaire", params={"url": url}).json()
+    assert [entry["resource"]["url"] for entry in found["entry"]] == [url]
+    assert client.get("/fhir/Questionnaire", params={"url": f"{url}s"}).json()["total"] == 0
     assert "/fhir" not in client.get("/api/openapi.json").text
 
 

@@ -1,6 +1,7 @@
 """Models as adaptive questionnaires of HL7 FHIR (R4, Structured Data Capture 4): a `Questionnaire` with everything that
 may be asked, and the operation `$next-question`, which keeps nothing: all that is known is in what is sent."""
 
+import contextlib
 import datetime
 import math
 import re
@@ -177,6 +178,8 @@ class Form:
             units = [value[name] for name in ("unit", "code") if name in value]
             if units and question.unit and question.unit not in units:
                 raise NotFhir(f"The answer to “{question.name}” is in {question.unit}, not in {units[0]}.")
+            if "comparator" in value:
+                raise NotFhir(f"The answer to “{question.name}” is a number, not a bound of it.")
             value = value.get("value")
         if key == "valueCoding" and isinstance(value, dict):
             if value.get("system") == ABSENT_CODES:
@@ -186,7 +189,8 @@ class Form:
         if isinstance(value, bool) and question.is_yes_no:
             return question.choices[0 if value else 1].value
         if key == "valueDateTime" and isinstance(value, str):
-            value = datetime.datetime.fromisoformat(value).replace(tzinfo=None).isoformat()
+            with contextlib.suppress(ValueError):  # such as a year alone, which the question refuses
+                value = datetime.datetime.fromisoformat(value).replace(tzinfo=None).isoformat()
         if not isinstance(value, str | int | float):
             raise NotFhir(f"The answer to “{question.name}” cannot be read: {key} is not what it takes.")
         return value
@@ -246,10 +250,12 @@ class Sent:
     def asked(self) -> Iterator[tuple[str, bool]]:
         """The questions in the questionnaire, in order, and whether they were known before anything was asked."""
         for name, item in _items(self.questionnaire):
-            if name == KNOWN:
+            if item.get("type") != "group":  # a column may have the name of a group
+                yield name, False
+            elif name == KNOWN:
                 yield from ((known, True) for known, _ in _items(item))
             elif name != RESULT:
-                yield name, False
+                raise NotFhir(f"This questionnaire has no group “{name}”.")
 
     def answers(self) -> dict[str, Json]:
         """The answers by the linkId of their item, at whatever depth they stand."""

@@ -52,6 +52,7 @@ def show_capabilities(request: Request) -> FhirResponse:
     resource = {
         "type": "Questionnaire",
         "interaction": [{"code": "read"}, {"code": "search-type"}],
+        "searchParam": [{"name": "url", "type": "uri"}],
         "operation": [operation],
     }
     return FhirResponse(
@@ -70,9 +71,10 @@ def show_capabilities(request: Request) -> FhirResponse:
 
 
 @of_fhir.get("/Questionnaire")
-def list_questionnaires(request: Request) -> FhirResponse:
+def list_questionnaires(request: Request, url: str | None = None) -> FhirResponse:
     """Adaptive questionnaires as a registry lists them: where to ask for the next question, without items."""
-    found = [form.questionnaire(with_items=False, endpoint=_address(request)) for form in _forms(request).values()]
+    forms = [form for form in _forms(request).values() if url in (None, form.url)]
+    found = [form.questionnaire(with_items=False, endpoint=_address(request)) for form in forms]
     entries = [{"fullUrl": one["url"], "resource": one, "search": {"mode": "match"}} for one in found]
     return FhirResponse({"resourceType": "Bundle", "type": "searchset", "total": len(entries), "entry": entries})
 
