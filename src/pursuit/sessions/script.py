@@ -160,9 +160,10 @@ def _node(session: Session, depth: int) -> Node:
     parts = _number_parts(session, query) if question.kind in ("number", "date") else _choice_parts(session, query)
 
     def after(move: Callable[[Session], None]) -> Node:
-        own = Session.from_dict(session.to_dict(), session.pursuer, session.stop)
-        move(own)
-        return _node(own, depth - 1)
+        move(session)
+        node = _node(session, depth - 1)
+        session.undo()  # cheaper than a session of its own, which makes all moves again
+        return node
 
     total = sum(part.probability for part in parts) or 1.0
     branches = [

@@ -69,6 +69,14 @@ def test_the_tree_believes_what_a_session_believes(script: Script, illness: Purs
         assert path.end.probability == pytest.approx(max(session.posterior.values()), abs=1e-6)
 
 
+def test_a_tree_makes_no_move_twice(illness: PursuitEstimator, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = illness.session()
+    before = session.to_dict()
+    monkeypatch.setattr(Session, "from_dict", lambda *_: pytest.fail("all moves are made again"))
+    assert any(Script.of(session, 2).paths())
+    assert session.to_dict() == before
+
+
 def test_paths_share_everybody(script: Script) -> None:
     assert sum(path.share for path in script.paths(with_unknown=False)) == pytest.approx(1)
 
