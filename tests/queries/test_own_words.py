@@ -58,6 +58,12 @@ def test_negation_is_a_no_and_a_number_is_read(queries: ColumnQueries) -> None:
         ("not only rain, but also a dog", {"dog": "yes", "rain": "yes"}),
         ("it can't stop raining", {"rain": "yes"}),
         ("No. I have a dog", {"dog": "yes"}),
+        ("I don't know if it is raining", {}),
+        ("I'm not quite sure whether it rains or I have a dog", {}),
+        ("I can't tell whether it rains, but I have a dog", {"dog": "yes"}),
+        ("I have no idea what it smells of, cheese or petrol", {}),
+        ("I'm 150 pounds tall", {}),
+        ("I'm 180 centimetres tall", {"height": 180.0}),
         ("I'm one hundred cm tall", {}),
         ("I'm not 183 cm tall", {}),
     ],
@@ -73,6 +79,17 @@ def test_what_is_denied_and_what_is_not(queries: ColumnQueries, text: str, means
 def test_numbers_are_read_whole(text: str, number: float) -> None:
     queries = ColumnQueries([Number("weight", "How heavy is it?", unit="kg", centre=40, spread=2000)])
     assert found(queries, f"It weighs {text} kg") == {"weight": number}
+
+
+@pytest.mark.parametrize(
+    ("said", "unit", "number"),
+    [("1 hour", "minutes", 60), ("two weeks", "days", 14), ("90 min", "hours", 1.5), ("6 months", "years", 0.4932),
+     ("12 kilos", "kg", 12),
+     ("30 pounds", "kg", None), ("99 degrees Fahrenheit", "°C", None), ("40 degrees", "°C", 40)],
+)  # fmt: skip
+def test_a_number_in_another_unit_is_converted_or_left(said: str, unit: str, number: float | None) -> None:
+    queries = ColumnQueries([Number("load", "How much does it take?", unit=unit, centre=40, spread=2000)])
+    assert found(queries, f"It takes {said}") == ({} if number is None else {"load": number})
 
 
 def test_each_proposal_has_its_words(queries: ColumnQueries) -> None:

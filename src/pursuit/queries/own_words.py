@@ -158,7 +158,27 @@ _NUMBER = re.compile(
     r"(?![- ](?:hundred|thousand|million))",
     re.I,
 )
-_IN_DAYS = {"week": 7.0, "month": 30.0, "year": 365.0}
+_UNITS = {
+    name: names.split()[0]
+    for names in (
+        "second sec", "minute min", "hour hr h", "day", "week", "month", "year yr",
+        "g gram", "kg kilo kilogram", "lb pound", "oz ounce", "stone",
+        "mm", "cm centimetre centimeter", "m metre meter", "km", "inch inche", "foot feet ft", "mile",
+        "°c c celsius", "°f f fahrenheit",
+    )
+    for name in names.split()
+}  # fmt: skip
+"""Names of units without their plural s. Only those of time are converted."""
+_IN_DAYS = {
+    "second": 1 / 86_400, "minute": 1 / 1440, "hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 30.0, "year": 365.0
+}  # fmt: skip
+_UNIT_BEHIND = re.compile(r"[\s-]*(?:degrees?\s+)?([a-z°]+)")
+_UNSURE = re.compile(
+    r"\b(?:(?:do|did|can|could)(?:n['’]?t| ?not)|can['’]?t) (?:\w+ )?(?:know|tell|say|remember)\b"
+    r"|\b(?:not (?:\w+ )?(?:sure|certain)|unsure|uncertain|no idea)\b",
+    re.I,
+)
+"""What says that somebody does not know."""
 
 
 @dataclass(frozen=True)
@@ -179,10 +199,13 @@ class Clause:
 
 
 def clauses(text: str) -> list[Clause]:
-    """The parts of a text, in order. What denies the first part of a list denies the others, too."""
+    """The parts of a text, in order, without those of which the person is not sure. What denies the first part of a
+    list denies the others, too."""
     marked = _LIST.sub(_marked, text[:MOST_CHARACTERS].replace(_PART, " "))
     found: list[Clause] = []
     for whole in _SPLIT.split(marked):
+        if _UNSURE.search(whole or ""):
+            continue
         parts = [part.strip(" ,\t'\"“”()-") for part in (whole or "").split(_PART)]
         found += [Clause.of(part, i > 0) for i, part in enumerate(parts) if re.search(r"\w", part)]
     return found
@@ -192,14 +215,18 @@ def _marked(found: re.Match[str]) -> str:
     return re.sub(r",?\s+n?or\s+|,(?!\d)\s*", _PART, found[0], flags=re.I)
 
 
-def _numbers(words: str) -> Iterator[float]:
-    for found in _NUMBER.findall(words):
+def _numbers(words: str) -> Iterator[tuple[float, str | None]]:
+    """The numbers in some words, each with the unit behind it, if it is one of those known."""
+    for match in _NUMBER.finditer(words):
+        found = match[1]
+        behind = _UNIT_BEHIND.match(words.casefold(), match.end())
+        unit = _UNITS.get(behind[1].rstrip("s")) if behind else None
         parts = re.split("[- ]", found.casefold())
         if parts[0] in _TENS or parts[0] in _SMALL:
-            yield sum((_TENS | _SMALL)[part] for part in parts)
+            yield sum((_TENS | _SMALL)[part] for part in parts), unit
         else:
             is_grouped = re.fullmatch(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?", found)
-            yield float(found.replace(",", "" if is_grouped else "."))
+            yield float(found.replace(",", "" if is_grouped else ".")), unit
 
 
 # ---- what may be answered
@@ -299,14 +326,16 @@ class _Reader:
         words = clause.words.casefold()
         unit = query.unit.casefold().rstrip("s")
         says_unit = bool(unit) and (unit in words or (unit == "°c" and "degree" in words))
-        for number in _numbers(clause.words):
-            scaled = [number]
-            if unit == "day" and not says_unit:
-                scaled = [number * days for word, days in _IN_DAYS.items() if word in words] or scaled
-            for value in scaled:
-                if query.accepts(value) and query.doubt(value) is None:
-                    is_typical = query.seen is not None and query.seen[0] <= value <= query.seen[1] and "." in words
-                    return value, similarity + 0.3 * (says_unit or scaled != [number]) + 0.1 * is_typical
+        own = _UNITS.get(unit)
+        for value, said in _numbers(clause.words):
+            is_other = None not in (own, said) and own != said
+            if is_other and own in _IN_DAYS and said in _IN_DAYS:
+                value = float(f"{value * _IN_DAYS[said] / _IN_DAYS[own]:.4g}")
+            elif is_other:
+                continue
+            if query.accepts(value) and query.doubt(value) is None:
+                is_typical = query.seen is not None and query.seen[0] <= value <= query.seen[1] and "." in words
+                return value, similarity + 0.3 * (says_unit or is_other) + 0.1 * is_typical
         return None, -math.inf
 
 
