@@ -1,6 +1,7 @@
 """`pursuit export`: a model as one HTML file that asks people without a server, or as a form of other programs."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,10 @@ def export(
     title: Annotated[str | None, Option("What stands at the top of the page; by default the target.")] = None,
     language: Annotated[
         str | None,
-        Option("The page's own words; by default as the browser prefers.", metavar="|".join(LANGUAGES)),
+        Option(
+            "The page's own words, by default as the browser prefers; those of a form, by default as its questions.",
+            metavar="|".join(LANGUAGES),
+        ),
     ] = None,
     fhir: Annotated[
         bool, Option("Write everything that may be asked as a Questionnaire of HL7 FHIR R4 (JSON) instead.", "--fhir")
@@ -64,11 +68,15 @@ def export(
         raise ValueError(f"A file is one thing: give {names[0]} or {names[1]}, not both.")
     if url is not None and not fhir:
         raise ValueError("--url is the address of a Questionnaire: it goes with --fhir.")
+    if names and language is not None and (script or language not in LANGUAGES):
+        raise ValueError(f"Forms speak {' or '.join(LANGUAGES)}, and the page of --script speaks English.")
+    if fhir and (stop is not None or data is not None):
+        raise ValueError("--fhir writes everything that may be asked: leave out --stop and --data.")
     if fhir:
-        _export_fhir(model, page, title, url)
+        _export_fhir(model, page, title, url, language, as_json)
         return
     if names:
-        _export_form(names[0], model, page, title, stop, depth, data)
+        _export_form(names[0], model, page, title, stop, depth, data, language, as_json)
         return
     if data is not None:
         raise ValueError("--data measures a fixed form: it goes with --xlsform, --redcap, --surveyjs or --script.")
@@ -81,7 +89,9 @@ def export(
     show(f"{exported}. Open it in any browser; it works without a network.")
 
 
-def _export_fhir(model: Path, path: Path, title: str | None, url: str | None) -> None:
+def _export_fhir(
+    model: Path, path: Path, title: str | None, url: str | None, language: str | None, as_json: bool
+) -> None:
     from pursuit import load
     from pursuit.estimators import fingerprint
     from pursuit.web.bundle import title_of
@@ -90,13 +100,24 @@ def _export_fhir(model: Path, path: Path, title: str | None, url: str | None) ->
     estimator = load(model)
     target = str(estimator.notes_.get("task", {}).get("target") or "result")
     query_set = estimator.model_.query_set
-    form = Form.of(query_set, title or title_of(estimator, model.name), url, fingerprint(model), target)
+    form = Form.of(query_set, title or title_of(estimator, model.name), url, fingerprint(model), target, language)
     _write(path, json.dumps(form.questionnaire(), ensure_ascii=False, indent=2).encode())
+    if as_json:
+        print_json({"file": str(path), "n_items": len(query_set)})
+        return
     show(f"{path}: a Questionnaire of FHIR R4 with {len(query_set)} items.")
 
 
 def _export_form(
-    kind: str, model: Path, path: Path, title: str | None, stop: str | None, depth: int, data: str | None
+    kind: str,
+    model: Path,
+    path: Path,
+    title: str | None,
+    stop: str | None,
+    depth: int,
+    data: str | None,
+    language: str | None,
+    as_json: bool,
 ) -> None:
     if kind == "--xlsform":
         require("excel", "An XLSForm, which is an Excel workbook,", "openpyxl")
@@ -112,7 +133,7 @@ def _export_form(
     if estimator.model_.query_set.patches is not None:
         raise ValueError("This model looks at pictures, and a form asks no patches of pictures.")
     name = title or title_of(estimator, model.name)
-    form = Form(name, Script.of(estimator.session(stop), depth))
+    form = Form(name, Script.of(estimator.session(stop), depth), language)
     rows = rows_of(estimator) if data is None else measurable(estimator, unseen_rows(estimator, data))
     lost = None if rows is None or rows.y is None else Lost.measured(form.script, estimator, rows.X, rows.y, stop)
     match kind:
@@ -126,6 +147,9 @@ def _export_form(
             content = script_page(form, ModelFacts.of(estimator, name, stop), lost).encode()
     _write(path, content)
     n_paths = sum(1 for _ in form.script.paths(with_unknown=False))
+    if as_json:
+        print_json({"file": str(path), "n_paths": n_paths, "lost": None if lost is None else asdict(lost)})
+        return
     show(f"{path}: at most {depth} questions, {n_paths} paths.")
     show(str(lost) if lost else "What it loses against the interview was not measured: give rows with --data.")
 

@@ -341,6 +341,13 @@ def test_the_program_writes_a_questionnaire(model_folders: dict[str, Path], tmp_
     assert "goes with --fhir" in refused.stderr
 
 
+def test_a_questionnaire_speaks_the_language_of_its_questions() -> None:
+    queries = ColumnQueries([Choice("wo", "Wo drückt es?", ("Kopf", "Füße")), yes_no("Fieber")])
+    for language, says in ((None, "Weiß ich nicht"), ("en", "I don't know")):
+        form = Form(queries, "Wo?", "https://example.org/Questionnaire/wo", language=language)
+        assert form.questionnaire()["item"][0]["answerOption"][-1]["valueCoding"]["display"] == says
+
+
 def conditional() -> Form:
     queries = ColumnQueries([yes_no("fever"), Choice("where", "Where?", ("head", "belly", "leg")), yes_no("cough")])
     conditions = (OnlyAfter("where", "fever", ("yes",)), OnlyAfter("cough", "where", ("head", "belly")))

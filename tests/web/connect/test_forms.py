@@ -6,6 +6,7 @@ import io
 import json
 import re
 import subprocess
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from browsing import needs_browser
 from illness import ILL
 from npm import installed, node, opened, package
 from pip_tools import tool
-from program import run
+from program import json_of, run
 from pursuit import ColumnQueries, PursuitEstimator, Session
-from pursuit.queries.column import Choice, Date
+from pursuit.methods import METHODS
+from pursuit.queries.column import Choice, Date, Number
 from pursuit.report.facts import ModelFacts
 from pursuit.sessions.script import Script
 from pursuit.web.connect.forms import Form, Lost, redcap, script_page, surveyjs, xlsform
@@ -159,7 +161,8 @@ const played = people.map((person) => {
   let asked = 0;
   for (let i = 0; i < 50 && model.state === "running"; i++) {
     const question = model.currentSingleQuestion;
-    const answer = person[names[question.name]];
+    let answer = person[names[question.name]];
+    if (question.choices) answer = question.choices.find((choice) => choice.text === answer)?.value;
     if (answer !== null && answer !== undefined) question.value = answer;
     else if (question.getType() !== "text") question.value = "dont_know";
     asked += 1;
@@ -181,6 +184,34 @@ def test_surveyjs_plays_it_and_ends_where_the_tree_does(form: Form, script: Scri
         assert one["errors"] == []
         assert one["asked"] <= 3
         assert (one["data"]["result"], one["data"]["probability"]) == (label, probability)
+
+
+@pytest.mark.programs
+def test_answers_with_quotes_lead_on_in_surveyjs() -> None:
+    heights = ("5'3\"", "it's low", "6'")
+    frame = pd.DataFrame({"height": list(heights) * 40})
+    queries = ColumnQueries([Choice("height", "How tall?", heights)])
+    model = METHODS["naive-bayes"].build(queries, random_state=0).fit(frame, np.array(["short", "so so", "tall"] * 40))
+    form = Form("Heights", Script.of(model.session(), 1))
+    people = [{"height": height} for height in heights]
+    played = node(PLAY, installed(SURVEY), survey=surveyjs(form), people=people, names={"height": "height"})
+    assert [one["data"]["result"] for one in played] == ["short", "so so", "tall"]
+
+
+def german() -> Script:
+    frame = pd.DataFrame({"fieber": ["ja", "nein"] * 40, "gewicht": np.arange(80.0) + 40})
+    queries = [Choice("fieber", "Haben Sie Fieber?", ("nein", "ja")), Number("gewicht", "Wie schwer sind Sie?")]
+    model = METHODS["naive-bayes"].build(ColumnQueries(queries), random_state=0)
+    return Script.of(model.fit(frame, np.array(["Grippe", "gesund"] * 40)).session("budget=2"), 2)
+
+
+def test_forms_speak_the_language_of_their_questions() -> None:
+    for language, says in ((None, "Weiß ich nicht"), ("de", "Weiß ich nicht"), ("en", "I don't know")):
+        form = Form("Was fehlt Ihnen?", german(), language)
+        assert says in redcap(form)
+        assert says in json.dumps(surveyjs(form), ensure_ascii=False)
+        with zipfile.ZipFile(io.BytesIO(xlsform(form))) as workbook:
+            assert any(says in workbook.read(name).decode() for name in workbook.namelist())
 
 
 CONFIGURATION = """protocol_name: form
@@ -273,12 +304,17 @@ def test_the_program_writes_forms(
     done = run(tmp_path, *own, "--data", "rows.csv")
     assert done.returncode == 0, done.stderr
     assert "On 400 rows that the model has not seen, the form is right in" in done.stdout.replace("\n", " ")
+    shown = json_of(run(tmp_path, *own, "--data", "rows.csv", "--json"))
+    assert shown["lost"]["n_rows"] == 400
 
 
 def test_what_does_not_go_together_is_refused(model_folders: dict[str, Path], tmp_path: Path) -> None:
     own = ("export", str(model_folders["illness"]), "form")
     assert "not both" in run(tmp_path, *own, "--fhir", "--script").stderr
     assert "--data" in run(tmp_path, *own, "--data", "digits").stderr
+    assert "leave out --stop" in run(tmp_path, *own, "--fhir", "--stop", "budget=2").stderr
+    assert "Forms speak" in run(tmp_path, *own, "--surveyjs", "--language", "fr").stderr
+    assert "speaks English" in run(tmp_path, *own, "--script", "--language", "de").stderr
 
 
 def test_names_of_fields_are_their_own(make_vip: Any, tmp_path: Path) -> None:

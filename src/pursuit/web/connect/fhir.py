@@ -12,10 +12,12 @@ from typing import Any
 
 from pursuit.inference.chain import percent
 from pursuit.queries import QuerySet
+from pursuit.queries.column import with_unit
 from pursuit.queries.order import Order
 from pursuit.sessions.log import FORMAT
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import Belief, GivenAnswer, Question, Result, State, question_of
+from pursuit.web.connect.language import in_language, language_of_questions
 
 SDC = "http://hl7.org/fhir/uv/sdc/StructureDefinition"
 CORE = "http://hl7.org/fhir/StructureDefinition"
@@ -49,18 +51,36 @@ class Form:
     """The canonical address of its Questionnaire."""
     target: str = "result"
     """The code of what is predicted."""
+    language: str | None = None
+    """Of what is not from the questions; by default theirs."""
 
     def __post_init__(self) -> None:
         if self.query_set.patches is not None:
             raise ValueError("This model looks at pictures, and a questionnaire of FHIR asks no patches of pictures.")
 
     @classmethod
-    def of(cls, query_set: QuerySet, title: str, url: str | None, fingerprint: str, target: str = "result") -> "Form":
+    def of(
+        cls,
+        query_set: QuerySet,
+        title: str,
+        url: str | None,
+        fingerprint: str,
+        target: str = "result",
+        language: str | None = None,
+    ) -> "Form":
         """The form of a model; without an address, it is named after the fingerprint of the model."""
         name = url or f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_OID, fingerprint)}"
         if "|" in name or "#" in name or " " in name:
             raise ValueError(f"The address of a Questionnaire holds no space, # or |, as “{name}” does.")
-        return cls(query_set, title, name, target)
+        return cls(query_set, title, name, target, language)
+
+    def say(self, text: str) -> str:
+        """A text that is not from the questions, in their language."""
+        return in_language(text, self.language or language_of_questions(self.query_set))
+
+    @property
+    def dont_know(self) -> Json:
+        return {**DONT_KNOW, "display": self.say(DONT_KNOW["display"])}
 
     @property
     def system(self) -> str:
@@ -104,7 +124,7 @@ class Form:
                 unit = {"display": question.unit}
                 extensions.append({"url": f"{CORE}/questionnaire-unit", "valueCoding": unit})
         elif item["type"] == "choice":
-            codings = [*(self._coding(choice.text) for choice in question.choices), DONT_KNOW]
+            codings = [*(self._coding(choice.text) for choice in question.choices), self.dont_know]
             item["answerOption"] = [{"valueCoding": coding} for coding in codings]
         if helps := self._help(question):
             control = {"coding": [{"system": "http://hl7.org/fhir/questionnaire-item-control", "code": "help"}]}
@@ -113,12 +133,11 @@ class Form:
             item["item"] = [own]
         return {**({"extension": extensions} if extensions else {}), **item}
 
-    @staticmethod
-    def _help(question: Question) -> str:
+    def _help(self, question: Question) -> str:
         usual = ""
         if question.kind == "number" and question.seen is not None and question.low is None and question.high is None:
             low, high = (f"{end:g}" for end in question.seen)
-            usual = f"Usually {low} to {high}{f' {question.unit}' if question.unit else ''}."
+            usual = self.say("Usually {} to {}.").format(low, with_unit(high, question.unit))
         return " ".join(part for part in (question.help, usual) if part)
 
     def _coding(self, text: str) -> Json:
@@ -150,7 +169,7 @@ class Form:
         kind, key = _type(question), _value_key(question)
         if value is None:
             absent = {"extension": [{"url": ABSENT, "valueCode": UNKNOWN}]}
-            return {key: DONT_KNOW} if kind == "choice" else {f"_{key}": absent}
+            return {key: self.dont_know} if kind == "choice" else {f"_{key}": absent}
         match kind:
             case "boolean":
                 return {key: _is_yes(question, str(value))}
@@ -344,7 +363,7 @@ def _updated(sent: Sent, form: Form, state: State, given: Mapping[str, Json], gr
     items = [form.item(question(name)) for name in groups[False]]
     answers = [answered(name) for name in groups[False]]
     if groups[True]:
-        shared = {"linkId": KNOWN, "text": "Known beforehand"}
+        shared = {"linkId": KNOWN, "text": form.say("Known beforehand")}
         items.insert(0, {**shared, "type": "group", "item": [form.item(question(name)) for name in groups[True]]})
         answers.insert(0, {**shared, "item": [answered(name) for name in groups[True]]})
     if state.result is not None:
@@ -370,8 +389,9 @@ class _Result:
 
     def __init__(self, form: Form, state: State, result: Result):
         self.parts: list[tuple[Json, Json]] = []
+        self.form = form
         number = state.belief.number
-        self._add_belief(state.belief, form, form.target)
+        self._add_belief(state.belief, form.target)
         if result.decided is not None:
             self._add("decided", "The model vouches for it", "boolean", {"valueBoolean": result.decided})
         if result.label_set is not None:
@@ -387,38 +407,43 @@ class _Result:
             self._add("unusual", "Unusual answers", "text", {"valueString": result.unusual.sentence})
 
         for i, other in enumerate(state.also, start=1):
-            self._add_belief(other.belief, form, other.name, f"also-{i}-", f"{other.name}: ")
+            self._add_belief(other.belief, other.name, f"also-{i}-", f"{other.name}: ")
 
-    def _add_belief(self, belief: Belief, form: Form, target: str, prefix: str = "", about: str = "") -> None:
-        code = {"system": form.system, "code": " ".join(target.split())}
+    def _add_belief(self, belief: Belief, target: str, prefix: str = "", about: str = "") -> None:
+        code = {"system": self.form.system, "code": " ".join(target.split())}
         if (number := belief.number) is not None:
             ends = {"label": number.expected, "low": number.low, "high": number.high}
             texts = ("Expected number", "90 % sure: from", "90 % sure: to")
             for (name, end), text in zip(ends.items(), texts, strict=True):
                 own = code if name == "label" else None
                 value = {"valueDecimal": round(end, number.decimals)}
-                self._add(f"{prefix}{name}", f"{about}{text}", "decimal", value, own)
+                self._add(f"{prefix}{name}", text, "decimal", value, own, about)
             return
         best = belief.labels[0]
         shares = ", ".join(f"{one.label} {percent(one.probability)}" for one in belief.labels)
-        self._add(f"{prefix}label", f"{about}Most probable result", "string", {"valueString": best.label}, code)
+        self._add(f"{prefix}label", "Most probable result", "string", {"valueString": best.label}, code, about)
         sure = {"valueDecimal": round(best.probability, 6)}
-        self._add(f"{prefix}probability", f"{about}Probability", "decimal", sure)
-        self._add(f"{prefix}belief", f"{about}Most probable labels", "text", {"valueString": shares})
+        self._add(f"{prefix}probability", "Probability", "decimal", sure, about=about)
+        self._add(f"{prefix}belief", "Most probable labels", "text", {"valueString": shares}, about=about)
 
-    def _add(self, name: str, text: str, kind: str, value: Json, code: Json | None = None) -> None:
-        shared = {"linkId": f"{RESULT}/{name}", "text": text}
+    def _add(self, name: str, text: str, kind: str, value: Json, code: Json | None = None, about: str = "") -> None:
+        shared = {"linkId": f"{RESULT}/{name}", "text": f"{about}{self.form.say(text)}"}
         extract = {"url": f"{SDC}/sdc-questionnaire-observationExtract", "valueBoolean": True}
         coded: Json = {} if code is None else {"extension": [extract], "code": [code]}
         self.parts.append(({**coded, **shared, "type": kind, "readOnly": True}, {**shared, "answer": [value]}))
 
     @property
     def item(self) -> Json:
-        return {"linkId": RESULT, "text": "Result", "type": "group", "item": [item for item, _ in self.parts]}
+        return {
+            "linkId": RESULT,
+            "text": self.form.say("Result"),
+            "type": "group",
+            "item": [item for item, _ in self.parts],
+        }
 
     @property
     def answer(self) -> Json:
-        return {"linkId": RESULT, "text": "Result", "item": [answer for _, answer in self.parts]}
+        return {"linkId": RESULT, "text": self.form.say("Result"), "item": [answer for _, answer in self.parts]}
 
 
 def outcome(message: str, code: str = "invalid") -> Json:

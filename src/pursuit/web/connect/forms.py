@@ -19,10 +19,11 @@ from pursuit.report.facts import ModelFacts
 from pursuit.report.page import render
 from pursuit.sessions.script import Branch, Node, Path, Script
 from pursuit.sessions.state import Question
+from pursuit.web.connect.language import in_language, language_of_questions
 
 UNKNOWN = "dont_know"
 """The value of the answer that nobody knows; a number is left empty instead."""
-EMPTY = "Leave it empty if you don't know."
+DONT_KNOW, EMPTY = "I don't know", "Leave it empty if you don't know."
 MOST_CHARACTERS = 40
 """Of the name of a field."""
 OWN_NAMES = ("result", "probability", "result_note", "record_id")
@@ -50,6 +51,19 @@ class Form:
 
     title: str
     script: Script
+    language: str | None = None
+    """Of what is not from the questions; by default theirs."""
+
+    def say(self, text: str) -> str:
+        """A text that is not from the questions, in their language."""
+        return in_language(text, self.language or language_of_questions(self.script.pursuer.query_set))
+
+    def hint(self, question: Question) -> str:
+        """What helps to answer a question."""
+        parts = [question.help]
+        if question.kind in ("number", "date"):
+            parts += [f"In {question.unit}." if question.unit else "", self.say(EMPTY)]
+        return " ".join(part for part in parts if part)
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -156,14 +170,6 @@ def _codes(question: Question) -> dict[str, str]:
     return {choice.value: _unique(_slug(choice.value), taken) for choice in question.choices}
 
 
-def _hint(question: Question) -> str:
-    """What helps to answer a question."""
-    parts = [question.help]
-    if question.kind in ("number", "date"):
-        parts += [f"In {question.unit}." if question.unit else "", EMPTY]
-    return " ".join(part for part in parts if part)
-
-
 def _slug(text: str) -> str:
     return re.sub(r"\W+", "_", text.casefold(), flags=re.ASCII).strip("_")[:MOST_CHARACTERS] or "field"
 
@@ -195,7 +201,7 @@ def xlsform(form: Form) -> bytes:
 
     for field in form.fields:
         question = field.question
-        row = {"name": field.name, "label": question.text, "hint": _hint(question), "required": "yes"}
+        row = {"name": field.name, "label": question.text, "hint": form.hint(question), "required": "yes"}
         if question.kind in ("number", "date"):
             row |= {"type": "date" if question.kind == "date" else "decimal", "required": ""}
             ends = [(">=", question.low), ("<=", question.high)]
@@ -205,7 +211,7 @@ def xlsform(form: Form) -> bytes:
                 own = values[question.name] = _codes(question)
                 lists[f"list_{len(lists) + 1}"] = {
                     **{own[c.value]: c.text for c in question.choices},
-                    UNKNOWN: "I don't know",
+                    UNKNOWN: form.say(DONT_KNOW),
                 }
             row["type"] = f"select_one list_{list(values).index(question.name) + 1}"
         row["relevant"] = form.any_of(field.when, condition)
@@ -217,7 +223,12 @@ def xlsform(form: Form) -> bytes:
             joined = parts[0] if len(parts) == 1 else f"concat({', '.join(parts)})"
             rows.append({"type": "calculate", "name": name, "calculation": joined})
     rows.append(
-        {"type": "note", "name": "result_note", "label": "Most probable: ${result}", "relevant": "${result} != ''"}
+        {
+            "type": "note",
+            "name": "result_note",
+            "label": f"{form.say('Most probable')}: ${{result}}",
+            "relevant": "${result} != ''",
+        }
     )
     workbook = Workbook()
     survey = workbook.active
@@ -234,7 +245,7 @@ def xlsform(form: Form) -> bytes:
 
 
 def _quoted(text: str) -> str:
-    return f"'{text}'" if "'" not in text else f'"{text.replace(chr(34), "")}"'
+    return f"'{text}'" if "'" not in text else f'"{text.replace(chr(34), "”")}"'
 
 
 def _fill(sheet: Any, columns: tuple[str, ...], rows: list[list[str]]) -> None:
@@ -292,19 +303,19 @@ def redcap(form: Form) -> str:
             is_number = question.kind == "number"
             low, high = ("" if end is None or not is_number else _number(end) for end in (question.low, question.high))
             validation = "number" if is_number else "date_ymd"
-            write(field.name, "text", question.text, "", _hint(question), validation, low, high, logic)
+            write(field.name, "text", question.text, "", form.hint(question), validation, low, high, logic)
         else:
             codes = _codes(question)
             choices = [f"{codes[one.value]}, {_shown(one.text).replace('|', '/')}" for one in question.choices]
-            choices.append(f"{UNKNOWN}, I don't know")
+            choices.append(f"{UNKNOWN}, {form.say(DONT_KNOW)}")
             kind = "radio" if len(choices) <= MOST_LISTED else "dropdown"
             listed = " | ".join(choices)
-            write(field.name, kind, question.text, listed, _hint(question), logic=logic, required="y")
+            write(field.name, kind, question.text, listed, form.hint(question), logic=logic, required="y")
     computed = {"result": form.results(condition), "probability": form.probabilities(condition)}
     labels = {"result": "Most probable", "probability": "Probability"}
     for name, parts in computed.items():
         if parts:
-            write(name, "text", labels[name], annotation=f"@CALCTEXT({_first(parts, 'if')})")
+            write(name, "text", form.say(labels[name]), annotation=f"@CALCTEXT({_first(parts, 'if')})")
     return written.getvalue()
 
 
@@ -320,7 +331,7 @@ def surveyjs(form: Form) -> dict[str, Any]:
     """A survey of SurveyJS, one question a page; `result` and `probability` are among its values in the end."""
 
     def condition(field: Field, branch: Branch) -> str:
-        return SURVEYJS.condition(field, branch, _quoted)
+        return SURVEYJS.condition(field, branch, lambda choice: f"'{_codes(field.question)[choice]}'")
 
     elements = []
     for field in form.fields:
@@ -331,14 +342,15 @@ def surveyjs(form: Form) -> dict[str, Any]:
             element |= {"type": "text", "inputType": question.kind}
             element |= {key: end for key, end in ends.items() if end is not None}
         else:
-            choices = [{"value": choice.value, "text": choice.text} for choice in question.choices]
-            choices.append({"value": UNKNOWN, "text": "I don't know"})
+            codes = _codes(question)
+            choices = [{"value": codes[choice.value], "text": choice.text} for choice in question.choices]
+            choices.append({"value": UNKNOWN, "text": form.say(DONT_KNOW)})
             element |= {
                 "type": "radiogroup" if len(choices) <= MOST_LISTED else "dropdown",
                 "choices": choices,
                 "isRequired": True,
             }
-        if hint := _hint(question):
+        if hint := form.hint(question):
             element["description"] = hint
         if visible := form.any_of(field.when, condition):
             element["visibleIf"] = visible
@@ -355,7 +367,7 @@ def surveyjs(form: Form) -> dict[str, Any]:
         "clearInvisibleValues": "onHidden",
         "elements": elements,
         "calculatedValues": computed,
-        "completedHtml": "<p>Most probable: {result}</p>",
+        "completedHtml": f"<p>{form.say('Most probable')}: {{result}}</p>",
     }
 
 
