@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -69,12 +70,19 @@ def _print_prompt(task: Any, table: ColumnOptions, language: str | None) -> None
 def _replied(task: Any, reply: Path) -> str:
     """The questions file that a reply makes, after showing what it changes."""
     from pursuit.files import read_bytes
-    from pursuit.web.connect.prompt import difference, merged, read_reply
+    from pursuit.web.connect.prompt import difference, merged, narrow_ranges, read_reply
 
-    read = read_reply(read_bytes(reply, "a reply").decode("utf-8-sig"), task.query_set)
+    content = read_bytes(reply, "a reply")
+    try:
+        text = content.decode("utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{reply} is no text in UTF-8: save the reply as such.") from None
+    read = read_reply(text, task.query_set)
     before, after = merged(task.query_set, read)
     show(difference(before, after) or "The reply changes nothing.")
     absent = [one.name for one in after.settings if one.name not in {other.name for other in read.settings}]
     if absent:
         err.print(escaped(f"The reply says nothing of {', '.join(absent)}: they stay as they were."), soft_wrap=True)
+    for sentence in narrow_ranges(task.query_set, read, task.X_train):
+        err.print(escaped(sentence), soft_wrap=True)
     return after.to_toml()

@@ -69,6 +69,24 @@ def test_a_reply_is_checked_shown_written_and_trained_with(folder: Path) -> None
     assert "How old are you?" in str(shown)
 
 
+def test_a_reply_in_utf_16_is_read_and_what_is_no_text_is_said(folder: Path) -> None:
+    own = ("questions", "rows.csv", "--target", "label", "--reply", "reply.txt")
+    (folder / "reply.txt").write_bytes(REPLY.encode("utf-16"))  # as a shell of Windows writes it
+    done = run(folder, *own)
+    assert done.returncode == 0, done.stderr
+    (folder / "reply.txt").write_bytes(b"\xff")
+    assert "save the reply as such" in run(folder, *own, "--force").stderr
+
+
+def test_a_range_that_leaves_out_data_is_said(folder: Path) -> None:
+    n_left_out = (pd.read_csv(folder / "rows.csv")["ag"] > 18).sum()
+    (folder / "reply.txt").write_text("[questions.ag]\nrange = [0, 18]", encoding="utf-8")
+    own = ("questions", "rows.csv", "--target", "label", "--reply", "reply.txt")
+    assert f"The range of 'ag' leaves out {n_left_out} of 200 numbers" in run(folder, *own).stderr
+    (folder / "reply.txt").write_text("[questions.ag]\nrange = [1, 89]", encoding="utf-8")
+    assert "leaves out" not in run(folder, *own, "--force").stderr
+
+
 def test_the_draft_in_the_prompt_is_a_reply_that_changes_nothing(queries: ColumnQueries) -> None:
     prompt = prompt_for(queries, "label", ["flu", "cold"])
     before, after = merged(queries, read_reply(prompt, queries))

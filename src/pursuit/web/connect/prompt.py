@@ -5,8 +5,10 @@ import contextlib
 import difflib
 import re
 import tomllib
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from pursuit.queries import Choice, Date, Number, QuerySet, Questions
 from pursuit.queries.column import Query, listed
@@ -119,3 +121,15 @@ def difference(before: Questions, after: Questions) -> str:
 def merged(query_set: QuerySet, reply: Questions) -> tuple[Questions, Questions]:
     """The questions before the reply and with it. What the reply does not name stays, as do costs and order."""
     return Questions.of(query_set), Questions.of(reply.apply(query_set))
+
+
+def narrow_ranges(query_set: QuerySet, reply: Questions, rows: Any) -> list[str]:
+    """What to say of ranges that leave out numbers in the rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the same, for those who train
+        before, after = (one.answers(rows)[1].sum(dim=0).tolist() for one in (query_set, reply.apply(query_set)))
+    return [
+        f"The range of '{query.name}' leaves out {n - n_left} of {n} numbers in the data: they count as not known."
+        for query, n, n_left in zip(query_set.queries, before, after, strict=True)
+        if n_left < n
+    ]
