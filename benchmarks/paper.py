@@ -12,15 +12,24 @@ import numpy as np
 
 from benchmarks.report import NOTHING, RESULTS, Record, table
 from benchmarks.study import Study
-from pursuit.research.experiments.paper import G_IP, INFORMATION, PLAN, STRAIGHT_THROUGH, PaperRun, read_records
+from pursuit.research.experiments.paper import (
+    G_IP,
+    INFORMATION,
+    PLAN,
+    STRAIGHT_THROUGH,
+    PaperRun,
+    minutes_of,
+    read_records,
+)
 from pursuit.research.experiments.results import ALL_ANSWERS, Result, mean_and_sd, mean_and_spread
 from pursuit.research.experiments.run import EXACT_IP, RANDOM_ORDER
 from pursuit.research.tasks import TASKS
 
 FOLDER = RESULTS / "paper"
 G_IP_TEST_ROWS, SOME_ROWS = 100, "some test rows and queries"
-AXIS, PATIENTS, OF_X = "the axis of the printed area is not stated", "other patients", "no query answers"
-NO_IMAGES, QUEUED = "the training images are not to be had", "in the queue"
+AXIS, PATIENTS = "the axis of the printed area is not stated", "other patients"
+OF_X = "it learns from photos or texts themselves"
+NO_IMAGES, QUEUED = "its training images were not at hand", "in the queue"
 NAMES = {
     **{
         "cub": "CUB",
@@ -133,7 +142,8 @@ def cell_text(cell: Cell | str, done: Mapping[PaperRun, Result]) -> str:
     results = [result for run, result in done.items() if run.way == cell.way]
     values = [value for result in results if (value := READ[cell.read](result)) is not None]
     if not values:
-        parts = [printed, NOTHING, "0", f"not run ({cell.not_run})"]
+        cost = f", {_duration(minutes_of(cell.way, done))}" if cell.way else ""
+        parts = [printed, NOTHING, "0", f"not run ({cell.not_run}{cost})"]
     elif cell.read == SO_FAR:
         parts = [printed, _on_some_rows(results, cell.beside, done), str(len(values)), f"not comparable ({SOME_ROWS})"]
     elif cell.read == LENGTH:
@@ -143,6 +153,10 @@ def cell_text(cell: Cell | str, done: Mapping[PaperRun, Result]) -> str:
         judged = judged or verdict(cell.printed, values, results[0].n_test)
         parts = [printed, mean_and_spread(mean_and_sd(values)), str(len(values)), judged]
     return r" \| ".join(parts)
+
+
+def _duration(minutes: float) -> str:
+    return f"{minutes:.0f} minutes" if minutes < 100 else f"{minutes / 60:.0f} hours"
 
 
 def _on_some_rows(results: Sequence[Result], beside: PaperRun | None, done: Mapping[PaperRun, Result]) -> str:
@@ -160,10 +174,12 @@ def _on_some_rows(results: Sequence[Result], beside: PaperRun | None, done: Mapp
 
 def area_row(task: str) -> list[str | Cell]:
     straight, information = (way(task, querier=querier) for querier in (STRAIGHT_THROUGH, INFORMATION))
-    rivals = [(way(task, method), "area") for method in ("ram", "ram+")]
-    rivals += [(way(task, G_IP, published=True, rows=G_IP_TEST_ROWS), SO_FAR)]
-    ours = [(straight, "random area"), *rivals, (straight, "area"), (information, "area")]
-    pairs = zip([*AREAS[task], AREAS[task][-1]], ours, strict=True)
+    rams = [(way(task, method), "area") for method in ("ram", "ram+")]
+    released = [(way(task, method, published=True), "area") for method in ("ram", "ram+")]
+    g_ip = way(task, G_IP, published=True, rows=G_IP_TEST_ROWS), SO_FAR
+    ours = [(straight, "random area"), *rams, *released, g_ip, (straight, "area"), (information, "area")]
+    of_random, ram, ram_plus, of_g_ip, vip = AREAS[task]
+    pairs = zip([of_random, ram, ram_plus, ram, ram_plus, of_g_ip, vip, vip], ours, strict=True)
     why = NO_IMAGES if task == "kmnist" else QUEUED
     beside = way(task, querier=STRAIGHT_THROUGH, rows=G_IP_TEST_ROWS)
     cells = [
@@ -183,23 +199,29 @@ def medical_row(task: str) -> list[str | Cell]:
     return [NAMES[task], *(Cell(printed, "after 20", one, spread, why) for (printed, spread), one in pairs)]
 
 
+def _variants(task: str) -> dict[str, PaperRun]:
+    """The ways of V-IP on a task, in words."""
+    by_paper = way(task, querier=STRAIGHT_THROUGH, recipe="paper")
+    effort = f", effort {by_paper.effort:g}" if by_paper and by_paper.effort != 1 else ""
+    ways = {
+        "straight-through": way(task, querier=STRAIGHT_THROUGH),
+        "information": way(task, querier=INFORMATION),
+        f"straight-through, recipe `paper`{effort}": by_paper,
+    }
+    return {title: one for title, one in ways.items() if one is not None}
+
+
 def stopped_rows(task: str) -> list[list[str | Cell]]:
     criterion, printed_length, accuracy, given_all, black_box, of_x = STOPPED[task]
     why = NO_IMAGES if task == "kmnist" else QUEUED
-    variants = {
-        "straight-through": way(task, querier=STRAIGHT_THROUGH),
-        "information": way(task, querier=INFORMATION),
-        "straight-through, recipe `paper`": way(task, querier=STRAIGHT_THROUGH, recipe="paper"),
-    }
     box = Cell(black_box, "all answers", way(task, ALL_ANSWERS), not_run=why)
     beside: list[str | Cell] = [box, Cell(of_x, "all answers", None, not_run=OF_X)]
     rows: list[list[str | Cell]] = []
-    for title, one in variants.items():
-        if one is not None:
-            reads = ((printed_length, LENGTH), (accuracy, "accuracy there"), (given_all, "all answers"))
-            cells = [Cell(printed, read, one, not_run=why) for printed, read in reads]
-            n_queries = str(TASKS[task].n_queries)
-            rows.append([NAMES[task], title, n_queries, criterion, *cells, *([NOTHING] * 2 if rows else beside)])
+    for title, one in _variants(task).items():
+        reads = ((printed_length, LENGTH), (accuracy, "accuracy there"), (given_all, "all answers"))
+        cells = [Cell(printed, read, one, not_run=why) for printed, read in reads]
+        n_queries = str(TASKS[task].n_queries)
+        rows.append([NAMES[task], title, n_queries, criterion, *cells, *([NOTHING] * 2 if rows else beside)])
     return rows
 
 
@@ -209,7 +231,7 @@ STOPPED_COLUMNS = ["dataset", "querier", "&#124;Q&#124;", "criterion of the pape
 STOPPED_COLUMNS += ["V-IP given the criterion", OF_ALL, "black box given Q(X)", "black box given X"]
 TABLES = {
     "table 2": (
-        ["dataset", "Random", "RAM", "RAM+", "G-IP", STRAIGHT, BY_INFORMATION],
+        ["dataset", "Random", "RAM", "RAM+", "RAM, published", "RAM+, published", "G-IP", STRAIGHT, BY_INFORMATION],
         [area_row(task) for task in AREAS],
     ),
     "table 3": (
@@ -342,6 +364,25 @@ def exact_table(done: Mapping[PaperRun, Result]) -> str:
     return table(["dataset", "querier", *(f"after {n}" for n in EXACT_AFTER), "behind after 20", "seeds"], rows)
 
 
+def otherwise_table(done: Mapping[PaperRun, Result]) -> str:
+    """The chains of Table 5 by the printed criterion itself, and with as many queries asked of every row."""
+    rows = []
+    for task, (criterion, printed_length, accuracy, *_) in STOPPED.items():
+        n_queries = round(printed_length)
+        for title, one in _variants(task).items():
+            results = [result for run, result in done.items() if run.way == one]
+            if not results:
+                continue
+            stops = [at for r in results for at in r.evaluation.trade_off if at.rule == TASKS[task].published.rule]
+            length = f"{mean_and_sd([at.mean_asked for at in stops]).mean:.1f}" if stops else NOTHING
+            there = mean_and_spread(mean_and_sd([at.accuracy for at in stops])) if stops else NOTHING
+            after = [result.evaluation.accuracy_by_asked[n_queries] for result in results]
+            judged = verdict(accuracy, after, results[0].n_test)
+            text = rf"{accuracy:.3f} after {printed_length:.2f} \| {mean_and_spread(mean_and_sd(after))} after {n_queries}"
+            rows.append([NAMES[task], title, criterion, length, there, rf"{text} \| {len(after)} \| {judged}"])
+    return table(["dataset", "querier", "criterion", "its length", "accuracy there", "a budget for every row"], rows)
+
+
 def runs_table(done: Mapping[PaperRun, Result]) -> str:
     """Commit, device and time of the runs that the tables show."""
     cells = (cell for _, rows in TABLES.values() for row in rows for cell in row if isinstance(cell, Cell))
@@ -368,6 +409,7 @@ def page(_: list[Record]) -> dict[str, str]:
             name: table(columns, [[cell_text(cell, done) for cell in row] for row in rows])
             for name, (columns, rows) in TABLES.items()
         },
+        "otherwise": otherwise_table(done),
         "exact": exact_table(done),
         "runs": runs_table(done),
     }
