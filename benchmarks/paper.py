@@ -3,7 +3,7 @@ what is missing."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 
 from benchmarks.report import NOTHING, RESULTS, Record, table
 from benchmarks.study import Study
+from pursuit.methods import METHODS
 from pursuit.research.experiments.paper import (
     G_IP,
     INFORMATION,
@@ -87,6 +88,8 @@ class Cell:
     """Why there is no number of ours, where there is none."""
     beside: PaperRun | None = None
     """V-IP on the same rows, where these are some of the test rows."""
+    longer: PaperRun | None = None
+    """The same with more training, which stands here once it is done."""
 
 
 def way(task: str, method: str = "vip", **wanted: Any) -> PaperRun | None:
@@ -137,12 +140,15 @@ def cell_text(cell: Cell | str, done: Mapping[PaperRun, Result]) -> str:
     """Printed, ours, seeds and verdict."""
     if isinstance(cell, str):
         return cell
+    if any(run.way == cell.longer for run in done):
+        cell = replace(cell, way=cell.longer)
     printed = f"{cell.printed:.3f}" if cell.printed < 1 else f"{cell.printed:.2f}"
     printed += "" if cell.spread is None else f" ± {cell.spread:.3f}"
     results = [result for run, result in done.items() if run.way == cell.way]
     values = [value for result in results if (value := READ[cell.read](result)) is not None]
+    effort = f" at effort {cell.way.effort:g}" if cell.way and cell.way.effort != 1 else ""
     if not values:
-        cost = f", {_duration(minutes_of(cell.way, done))}" if cell.way else ""
+        cost = f"{effort}, {_duration(minutes_of(cell.way, done))}" if cell.way else ""
         parts = [printed, NOTHING, "0", f"not run ({cell.not_run}{cost})"]
     elif cell.read == SO_FAR:
         parts = [printed, _on_some_rows(results, cell.beside, done), str(len(values)), f"not comparable ({SOME_ROWS})"]
@@ -151,7 +157,7 @@ def cell_text(cell: Cell | str, done: Mapping[PaperRun, Result]) -> str:
     else:
         judged = f"not comparable ({cell.not_comparable})" if cell.not_comparable else ""
         judged = judged or verdict(cell.printed, values, results[0].n_test)
-        parts = [printed, mean_and_spread(mean_and_sd(values)), str(len(values)), judged]
+        parts = [printed, mean_and_spread(mean_and_sd(values)) + effort, str(len(values)), judged]
     return r" \| ".join(parts)
 
 
@@ -194,19 +200,28 @@ def medical_row(task: str) -> list[str | Cell]:
     by_paper = way(task, querier=STRAIGHT_THROUGH, recipe="paper")
     ways = [way(task, "partial-vae"), way(task, "refuel"), *by_querier, by_paper]
     *rivals, vip = AFTER_20[task]
-    pairs = zip([*rivals, vip, vip, vip], ways, strict=True)
+    longer = [way(task, method, effort=1.0) for method in ("partial-vae", "refuel")] + [None] * 3
+    of_all = zip([*rivals, vip, vip, vip], ways, longer, strict=True)
     why = PATIENTS if task.startswith("symcat") else ""
-    return [NAMES[task], *(Cell(printed, "after 20", one, spread, why) for (printed, spread), one in pairs)]
+    return [
+        NAMES[task],
+        *(Cell(printed, "after 20", one, spread, why, longer=more) for (printed, spread), one, more in of_all),
+    ]
+
+
+def training_row(task: str, method: str) -> list[str | Cell]:
+    """A rival by how long it was trained."""
+    printed = dict(zip(("partial-vae", "refuel"), AFTER_20[task], strict=False))[method][0]
+    ways = [way(task, method), way(task, method, effort=1.0)]
+    return [NAMES[task], METHODS[method].title, *(Cell(printed, "after 20", one, None, PATIENTS) for one in ways)]
 
 
 def _variants(task: str) -> dict[str, PaperRun]:
     """The ways of V-IP on a task, in words."""
-    by_paper = way(task, querier=STRAIGHT_THROUGH, recipe="paper")
-    effort = f", effort {by_paper.effort:g}" if by_paper and by_paper.effort != 1 else ""
     ways = {
         "straight-through": way(task, querier=STRAIGHT_THROUGH),
         "information": way(task, querier=INFORMATION),
-        f"straight-through, recipe `paper`{effort}": by_paper,
+        "straight-through, recipe `paper`": way(task, querier=STRAIGHT_THROUGH, recipe="paper"),
     }
     return {title: one for title, one in ways.items() if one is not None}
 
@@ -237,6 +252,10 @@ TABLES = {
     "table 3": (
         ["dataset", "BSODA (Partial VAE)", "REFUEL", STRAIGHT, BY_INFORMATION, BY_RECIPE],
         [medical_row(task) for task in AFTER_20],
+    ),
+    "longer": (
+        ["dataset", "method", "a fifth of the training", "all of it"],
+        [training_row(f"symcat-{n}", method) for method in ("partial-vae", "refuel") for n in (200, 300, 400)],
     ),
     "table 5": (STOPPED_COLUMNS, [row for task in STOPPED for row in stopped_rows(task)]),
 }

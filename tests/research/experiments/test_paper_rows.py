@@ -104,3 +104,26 @@ def test_rows_of_g_ip_are_asked_a_few_at_a_time(
     monkeypatch.setattr(queue, "G_IP_ROWS", 4)
     queue.measure(G_IP_RUN, place)
     assert sizes == [4, 4, 2]
+
+
+@pytest.mark.slow
+def test_measuring_goes_on_where_it_stopped(
+    place: Place, few_chains: GIPSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue, "G_IP_ROWS", 4)
+    whole, sizes = rollouts.pursue, list[int]()
+
+    def counted(pursuer: Any, x: Any, *more: Any) -> Any:
+        sizes.append(len(x))
+        if len(sizes) == 2:
+            raise RuntimeError("stopped")
+        return whole(pursuer, x, *more)
+
+    monkeypatch.setattr(rollouts, "pursue", counted)
+    with pytest.raises(SystemExit):
+        queue.measure(G_IP_RUN, place)
+    found = measured(G_IP_RUN, place)
+    assert sizes == [4, 4, 4, 2]
+    assert found.resumed
+    again = measured(G_IP_RUN, replace(place, out=place.out / "again"))
+    assert found.evaluation == again.evaluation

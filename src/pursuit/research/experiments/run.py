@@ -5,6 +5,7 @@ The folder of a run gets the model, its training (log and checkpoints), figures 
 """
 
 import copy
+import hashlib
 import statistics
 import time
 import traceback
@@ -12,16 +13,19 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import safetensors.torch
 import torch
 
 from pursuit.estimators import CannotResume, Method, PursuitClassifier, PursuitEstimator
-from pursuit.estimators.saving import RUN
-from pursuit.evaluation.curves import Evaluation, evaluate
+from pursuit.estimators.saving import RUN, WEIGHTS
+from pursuit.evaluation.counts import EvaluationCounts
+from pursuit.evaluation.curves import Evaluation, Setting, evaluate, evaluation_counts
 from pursuit.evaluation.figures import draw_chain
 from pursuit.evaluation.protocols import AtProtocol, Protocol, measure_protocols
 from pursuit.evaluation.rollouts import placed
@@ -89,7 +93,7 @@ class Measurement:
     times_queries: bool = False
     """Whether queries are timed on the device."""
     batch_rows: int | None = None
-    """Number of rows that are asked side by side; by default as many as suit the device."""
+    """Number of rows that are asked side by side, and then written down; by default as many as suit the device."""
     n_chains: int = 0
     """Number of chains that are drawn, from short to long ones; a single one is of middle length."""
 
@@ -195,15 +199,25 @@ class MethodRun:
         """By the rule of the task, so that all methods are measured by the same."""
         stop, limit = task.settings.get("stop"), task.settings.get("max_queries")
         rule, measurement = stopping_rule(stop, limit), self.measurement
-        return evaluate(
-            pursuer,
-            rows,
-            rule,
-            measurement.max_queries,
-            self.device,
-            batch_rows=measurement.batch_rows,
-            trade_off=measurement.trade_off,
+        setting = Setting.of(pursuer, rule, measurement.max_queries, measurement.trade_off)
+        n = measurement.batch_rows or len(rows)
+        starts = range(0, len(rows), n)
+        if len(starts) < 2:
+            return setting.evaluation(evaluation_counts(pursuer, rows, setting, self.device))
+        model = hashlib.sha256((self.folder / WEIGHTS).read_bytes()).hexdigest()[:16]
+        parts = (
+            self._counted(pursuer, rows.take(slice(start, start + n)), setting, f"{model}-{start}") for start in starts
         )
+        return setting.evaluation(reduce(add, parts))
+
+    def _counted(self, pursuer: Pursuer, rows: Rows, setting: Setting, name: str) -> EvaluationCounts:
+        """What was counted on some rows, or is now: where measuring takes long, it goes on where it stopped."""
+        path = self.folder / f"counted-{name}.safetensors"
+        if path.exists():
+            return EvaluationCounts.from_tensors(safetensors.torch.load(path.read_bytes()))
+        counts = evaluation_counts(pursuer, rows, setting, self.device, self.measurement.batch_rows).cpu()
+        write_whole(path, safetensors.torch.save(counts.tensors()))
+        return counts
 
     def _protocols(self, classifier: PursuitClassifier, task: Task, rows: Rows) -> list[AtProtocol]:
         """Results by the protocols, at a confidence chosen on rows that were held out from training."""
