@@ -397,8 +397,9 @@ def otherwise_table(done: Mapping[PaperRun, Result]) -> str:
             there = mean_and_spread(mean_and_sd([at.accuracy for at in stops])) if stops else NOTHING
             after = [result.evaluation.accuracy_by_asked[n_queries] for result in results]
             judged = verdict(accuracy, after, results[0].n_test)
-            text = rf"{accuracy:.3f} after {printed_length:.2f} \| {mean_and_spread(mean_and_sd(after))} after {n_queries}"
-            rows.append([NAMES[task], title, criterion, length, there, rf"{text} \| {len(after)} \| {judged}"])
+            ours = f"{mean_and_spread(mean_and_sd(after))} after {n_queries}"
+            budget = r" \| ".join([f"{accuracy:.3f} after {printed_length:.2f}", ours, str(len(after)), judged])
+            rows.append([NAMES[task], title, criterion, length, there, budget])
     return table(["dataset", "querier", "criterion", "its length", "accuracy there", "a budget for every row"], rows)
 
 

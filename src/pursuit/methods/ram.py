@@ -64,7 +64,7 @@ class RAMSettings:
 
     @classmethod
     def quick(cls, reward: Literal["last", "sum"] = "last") -> "RAMSettings":
-        """For plans of a few thousand steps, in which the published learning rate does worse than random order."""
+        """For plans of a few thousand steps."""
         return cls(reward, lr=QUICK_LR)
 
 

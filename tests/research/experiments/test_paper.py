@@ -150,9 +150,7 @@ def test_the_most_valuable_run_that_fits_is_next(place: Place) -> None:
     assert next_run(runs, 0.5, place) is None
 
 
-def test_what_fills_a_device_has_no_other_such_run_beside_it(
-    monkeypatch: pytest.MonkeyPatch, place: Place
-) -> None:
+def test_what_fills_a_device_has_no_other_such_run_beside_it(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
     machine = Machine(monkeypatch)
     runs = runs_of((9, 3.0), (8, 3.0), (7, 3.0))
     runs[:2] = (replace(run, method="g-ip", querier=None) for run in runs[:2])

@@ -170,7 +170,7 @@ def test_unknown_parts_are_refused(data_folder: Path) -> None:
 
 
 def test_a_missing_file_is_reported_with_where_to_get_it(data_folder: Path) -> None:
-    with pytest.raises(MissingData, match=r"huffpost_v3.*News_Category_Dataset_v3.*kaggle"):
+    with pytest.raises(MissingData, match=r"News_Category_Dataset_v3.*kaggle"):
         huffpost.load()
 
 

@@ -211,8 +211,8 @@ PLAN: tuple[PaperRun, ...] = (
     *planned(TABLES_2_5, 55, 3, CUB_AND_WORDS, querier=INFORMATION),
     *planned(TABLE_3, 55, 3, SYMCAT, querier=INFORMATION, curve=40),
     *planned(TABLE_3, 55, 10, DIALOGUES, querier=INFORMATION, recipe="fast"),
-    # The paper's recipes: in full, or with as much of it as half an hour is enough for. A step with the querier's own
-    # histories takes as many forward passes as the longest of them has queries, 0.6 ms each: 310 of birds, 999 of words.
+    # The paper's recipes: in full, or with as much of them as half an hour is enough for. A step with histories of the
+    # querier takes as many forward passes as the longest has queries, 0.6 ms each: 310 for birds, 999 for words.
     *planned(TABLE_3, 67, 10, dict.fromkeys(DIALOGUES, 7.0), querier=STRAIGHT_THROUGH, recipe="paper"),
     *planned(TABLES_2_5, 67, 1, dict.fromkeys(DIGITS, 26.0), querier=STRAIGHT_THROUGH, recipe="paper"),
     *planned(TABLES_2_5, 67, 1, {"cub": 28.0}, querier=STRAIGHT_THROUGH, recipe="paper", effort=0.4),
@@ -351,9 +351,7 @@ def work_through(
                 say(f"{run.name}: {outcome or _why(run, worker, place)} ({(clock() - began) / 60:.1f} minutes)")
             minutes_left = minutes - (clock() - started) / 60
             while (
-                len(running) < jobs
-                and (run_now := next_run(left, minutes_left, place, running))
-                and minutes_left > 0
+                len(running) < jobs and (run_now := next_run(left, minutes_left, place, running)) and minutes_left > 0
             ):
                 left.remove(run_now)
                 say(f"{run_now.name}: {'goes on' if place.has_begun(run_now) else 'begins'}")

@@ -25,7 +25,14 @@ from pursuit.training.schedule import AdamW, Stage
 CANNOT_SAY = "can't say"
 UNKNOWN = "UNK"
 """The value of a symptom in a goal set that nobody knows of."""
-ORIGIN = "Put {file}, from data/{name}_dataset of jymChen/Diaformer on GitHub, into the folder {name}."
+ORIGIN = (
+    "Put {file}, from data/{name}_dataset of jymChen/Diaformer on GitHub, into the folder {name}; if it is not there, its "
+    "README says where it was first published ({first})."
+)
+FIRST = {
+    "muzhi": "acl2018-mds.zip at www.sdspeople.fudan.edu.cn/zywei/data",
+    "dxy": "HCPLab-SYSU/Medical_DS on GitHub",
+}
 RELEASED = {"muzhi": "acl2018-mds.p", "dxy": "dxy_dialog_data_dialog_v2.pickle"}
 GOAL_SET = "goal_set.p"
 """The name that Diaformer's own program gives to a copy."""
@@ -36,9 +43,9 @@ SHA256 = {
 FILES = {
     name: DataFile(
         f"{name}/{file}",
-        origin=ORIGIN.format(file=file, name=name),
+        origin=ORIGIN.format(file=file, name=name, first=FIRST[name]),
         alternatives=(
-            DataFile(f"{name}/{name}.json.gz", sha256=SHA256[name], origin=ORIGIN.format(file=file, name=name)),
+            DataFile(f"{name}/{name}.json.gz", sha256=SHA256[name]),
             DataFile(f"{name}/{GOAL_SET}"),
         ),
     )

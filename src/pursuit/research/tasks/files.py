@@ -221,13 +221,19 @@ def _retrieve(url: str, to: Path, known_hash: str | None, on_progress: OnProgres
     except requests.Timeout as error:
         raise _Temporary("the server does not answer in time") from error
     except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
-        raise _Temporary(str(error.args[0]) if error.args else type(error).__name__) from error
+        raise _Temporary(_reason(error)) from error
     except requests.RequestException as error:  # an address with spaces, or a port that is not a number
         raise DownloadFailed(f"'{url}' cannot be fetched: {error}") from error
     except ValueError as error:
         raise DownloadFailed(f"{url} sends another file than expected: {error}") from error
     except OSError as error:
         raise DownloadFailed(f"{to} cannot be written: {error.strerror or error}.") from error
+
+
+def _reason(error: Exception) -> str:
+    """Why a connection failed, without the names of the objects that report it."""
+    inner = error.args[0] if error.args else type(error).__name__
+    return str(getattr(inner, "reason", inner)).split("): ", 1)[-1]
 
 
 class _Progress:
@@ -370,13 +376,10 @@ def _move_content(source: Path, target: Path) -> None:
 
 def _missing(file: DataFile, task: str, failures: list[str]) -> str:
     looked_in = " or ".join(str(folder) for folder in folders().values())
-    names = " or ".join(choice.path for choice in (file, *file.alternatives))
     command = f"`pursuit data get {task}`"
-    if failures:
-        advice = f"{' '.join(failures)} To try again: {command}."
-    else:
-        advice = f"It cannot be fetched from anywhere: put it there yourself, and check it with {command}."
-    return f"There is no {names} below {looked_in}. {advice} {file.origin}".rstrip()
+    why = [*failures, f"To try again: {command}."] if failures else ["It has no public address."]
+    advice = [*why, file.origin, *([] if failures else [f"{command} checks it."])]
+    return f"There is no {file.path} below {looked_in}. {' '.join(filter(None, advice))}"
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -44,10 +44,15 @@ ORIGIN = (
     "https://www.kaggle.com/datasets/rmisra/news-category-dataset into the folder huffpost."
 )
 FILE = DataFile(
-    "huffpost/huffpost_v3.jsonl.xz",
-    sha256="dee66d5bb037faabbfdc3c150f1a7e05f50b518464e251cee22422b200bfcf18",
-    size=11_741_044,
-    alternatives=(DataFile("huffpost/News_Category_Dataset_v3.json", origin=ORIGIN),),
+    "huffpost/News_Category_Dataset_v3.json",
+    alternatives=(
+        DataFile(
+            "huffpost/huffpost_v3.jsonl.xz",
+            sha256="dee66d5bb037faabbfdc3c150f1a7e05f50b518464e251cee22422b200bfcf18",
+            size=11_741_044,
+            origin=ORIGIN,
+        ),
+    ),
     origin=ORIGIN,
 )
 
