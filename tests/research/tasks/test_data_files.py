@@ -161,7 +161,7 @@ def test_a_file_that_cannot_be_fetched_says_why(data: Path, cache: Path, site: S
     file = DataFile("mnist/images.gz", url=f"{site.url}/nothing", alternatives=(DataFile("mnist/images"),))
     with pytest.raises(MissingData) as caught:
         find(file, "mnist")
-    for part in (str(data), "mnist/images.gz or mnist/images", "`pursuit data get mnist`", "404", site.url):
+    for part in (str(data), "There is no mnist/images.gz below", "`pursuit data get mnist`", "404", site.url):
         assert part in str(caught.value)
     assert content_of(cache) == {}
 
