@@ -26,8 +26,8 @@ CANNOT_SAY = "can't say"
 UNKNOWN = "UNK"
 """The value of a symptom in a goal set that nobody knows of."""
 ORIGIN = (
-    "Put {file}, from data/{name}_dataset of jymChen/Diaformer on GitHub, into the folder {name}; if it is not there, its "
-    "README says where it was first published ({first})."
+    "Put {file}, from data/{name}_dataset of jymChen/Diaformer on GitHub, into the folder {name}; if it is not there, "
+    "its README says where it was first published ({first})."
 )
 FIRST = {
     "muzhi": "acl2018-mds.zip at www.sdspeople.fudan.edu.cn/zywei/data",
