@@ -38,6 +38,22 @@ def test_rows_like_those_of_training_are_hardly_ever_unusual(model: VIPClassifie
     assert table["unusual"].mean() <= 5 * FALSE_ALARMS
 
 
+def test_few_rows_that_were_all_learnt_make_few_others_unusual() -> None:
+    """Without rows held out, limits come from rows whose answers the model has learnt."""
+
+    def table(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
+        """Twelve choices, of which a fifth follow from the label."""
+        randomness = np.random.default_rng(seed)
+        y = randomness.integers(2, size=n)
+        answers = randomness.integers(4, size=(n, 12))
+        answers = np.where(randomness.random(answers.shape) < 0.2, y[:, None], answers)
+        return pd.DataFrame(np.array(list("abcd"))[answers], columns=[f"q{i}" for i in range(12)]), y
+
+    with torch.enable_grad():
+        model = VIPClassifier(random_state=0, stop="never").fit(*table(80, 0))
+    assert model.predict_table(table(2000, 1)[0])["unusual"].mean() <= 5 * FALSE_ALARMS
+
+
 def test_answers_at_random_are_unusual(model: VIPClassifier) -> None:
     assert model.predict_table(people(300, 2, flip=0.5)[0])["unusual"].mean() > 0.3
 
