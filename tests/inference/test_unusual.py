@@ -38,6 +38,7 @@ def test_rows_like_those_of_training_are_hardly_ever_unusual(model: VIPClassifie
     assert table["unusual"].mean() <= 5 * FALSE_ALARMS
 
 
+@pytest.mark.full_training
 def test_few_rows_that_were_all_learnt_make_few_others_unusual() -> None:
     """Without rows held out, limits come from rows whose answers the model has learnt."""
 
