@@ -127,6 +127,13 @@ def _learn_again(served: Path, epochs: str) -> Any:
 
 def test_sessions_are_learnt_from_and_a_worse_model_replaces_nothing(served: Path) -> None:
     before = fingerprint(served / "model")
+    (served / "model.new").mkdir()
+    (served / "model.new" / "notes.txt").write_text("of somebody else")
+    refused = _learn_again(served, "0.01")
+    assert refused.returncode == 1
+    assert "model.new holds other files" in " ".join(refused.stderr.split())
+    assert [path.name for path in (served / "model.new").iterdir()] == ["notes.txt"]
+    shutil.rmtree(served / "model.new")
     worse = _learn_again(served, "0.01")
     assert worse.returncode == 0, worse.stderr
     assert f"{N_SESSIONS} confirmed sessions are learnt from beside 240 rows" in " ".join(worse.stderr.split())
