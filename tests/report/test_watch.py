@@ -1,8 +1,10 @@
 """A model that is watched: false alarms as rare as they are said to be, and what sessions tell."""
 
+import copy
 import datetime
 from dataclasses import dataclass
 from functools import cache
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import pandas as pd
 import pytest
 
 from pursuit.methods import NaiveBayesIPClassifier
-from pursuit.report.watch import Watch, confirmed_rows, evidence
+from pursuit.report.watch import ALARM, Watch, _most_moved, confirmed_rows, evidence, number_of
 
 LABELS = np.array(["a", "b", "c"])
 
@@ -108,6 +110,39 @@ def test_people_who_differ_raise_an_alarm_and_moved_answers_are_named() -> None:
     assert "Alarm" in page
     assert "illness &lt;b&gt;" in page
     assert all(one.text in page for one in watch.questions)
+
+
+@pytest.mark.parametrize("n_learnt", [100, 1000])
+def test_answers_that_have_not_moved_are_hardly_ever_named(n_learnt: int) -> None:
+    """What is expected of them was learnt from rows that are a sample, too, perhaps a smaller one."""
+    rng, n, n_named = np.random.default_rng(0), 800, 0
+    for _ in range(300):
+        expected = float(np.clip(rng.binomial(n_learnt, 0.4) / n_learnt, 0.01, 0.99))
+        given = [("yes" if said else "no", {"yes": expected, "no": 1 - expected}) for said in rng.random(n) < 0.4]
+        moved = _most_moved(given, 1 + n / n_learnt)
+        assert moved is not None
+        n_named += abs(moved.deviation) > NormalDist().inv_cdf(1 - ALARM / 2)
+    assert n_named <= 300 * 3 * ALARM
+
+
+def test_who_is_watched_after_few_rows_needs_more_to_be_called_different() -> None:
+    def coin(n_rows: int) -> float:
+        watched = copy.copy(model())
+        watched.notes_ = {"task": {"n_rows": n_rows, "test_share": 0.2}}
+        (found,) = [one.moved for one in Watch.of(watched, played(100, coin=0.7)).questions if one.name == "coin"]
+        assert found is not None
+        return abs(found.deviation)
+
+    assert coin(10**9) == pytest.approx(coin(125) * np.sqrt(2), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("1234.5", 1234.5), ("1.234,5", 1234.5), ("1,234.5", 1234.5), ("3,5", 3.5), ("1,234", None)]
+    + [(text, None) for text in ("nan", "inf", "1e999", "", "many")],
+)
+def test_truths_are_numbers_as_people_write_them(text: str, number: float | None) -> None:
+    assert number_of(text) == number
 
 
 def test_what_nobody_knows_is_counted_by_question_and_results_nobody_confirmed_are_not_judged() -> None:

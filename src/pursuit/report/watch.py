@@ -27,6 +27,7 @@ from pursuit.inference.rollout import template_state
 from pursuit.inference.target_bins import COVERAGE as OF_NUMBERS
 from pursuit.inference.target_bins import target_of
 from pursuit.inference.unusual import FALSE_ALARMS, LEAST_VARIANCE, knows_unusual, unusual_of
+from pursuit.queries.column import with_point
 from pursuit.report.facts import count, share
 from pursuit.report.page import render
 from pursuit.sessions.log import Reject, Tell
@@ -178,7 +179,7 @@ class Watch:
             stated=statistics.fmean(one.probability for one in claims) if claims else None,
             reliability=_reliability(claims),
             periods=_periods(seen),
-            questions=_questions(model, seen, alarm),
+            questions=_questions(model, seen, alarm, _n_learnt(estimator.notes_.get("task", {}))),
             n_unusual=len(unusual),
             unusual=tuple(unusual[-MOST_LISTED:]),
             knows_unusual=knows_unusual(model),
@@ -307,7 +308,7 @@ def _claim(kept: KeptSession, session: Session) -> Claim | None:
     belief = session._log.positions[guesses[0] if guesses else -1].log_posterior[0].exp()
     if (target := target_of(session.pursuer)) is not None:
         low, high = target.interval(belief[None])[0].tolist()
-        number = None if kept.truth is None else _number(kept.truth)
+        number = None if kept.truth is None else number_of(kept.truth)
         if number is None:
             return None if kept.truth is not None else Claim(kept.created, OF_NUMBERS, kept.accepted)
         return Claim(kept.created, OF_NUMBERS, low <= number <= high)
@@ -369,7 +370,13 @@ def _period(name: str, own: Sequence[SeenSession]) -> Period:
     return Period(name, len(own), mean, interval, len(claims), n_right, right, sum(one.is_unusual for one in own))
 
 
-def _questions(model: Any, seen: Sequence[SeenSession], alarm: float) -> tuple[AskedQuestion, ...]:
+def _n_learnt(task: dict[str, Any]) -> float:
+    """How many rows a model was trained on, by the notes that `pursuit train` keeps; infinite where there are none."""
+    n_rows = float(task.get("n_rows", math.inf)) * (1 - task.get("test_share", 0))
+    return n_rows if n_rows > 0 else math.inf
+
+
+def _questions(model: Any, seen: Sequence[SeenSession], alarm: float, n_learnt: float) -> tuple[AskedQuestion, ...]:
     given: dict[int, list[tuple[str, dict[str, float]]]] = defaultdict(list)
     unknown: dict[int, int] = defaultdict(int)
     asked: dict[int, int] = defaultdict(int)
@@ -380,7 +387,9 @@ def _questions(model: Any, seen: Sequence[SeenSession], alarm: float) -> tuple[A
             asked[query] += 1
         for query in one.unknown:
             unknown[query] += 1
-    moved = {query: _most_moved(own) for query, own in given.items()}
+    # What is expected was learnt from rows that are a sample, too.
+    factor = 1 + len(seen) / n_learnt
+    moved = {query: _most_moved(own, factor) for query, own in given.items()}
     n_looks = sum(len(own[0][1]) for query, own in given.items() if moved[query] is not None)
     limit = statistics.NormalDist().inv_cdf(1 - alarm / (2 * max(1, n_looks)))
     found = []
@@ -392,15 +401,17 @@ def _questions(model: Any, seen: Sequence[SeenSession], alarm: float) -> tuple[A
     return tuple(sorted(found, key=lambda one: (not one.has_moved, -one.n_asked)))
 
 
-def _most_moved(given: Sequence[tuple[str, dict[str, float]]]) -> MovedAnswer | None:
+def _most_moved(given: Sequence[tuple[str, dict[str, float]]], factor: float) -> MovedAnswer | None:
     """The answer to a question whose frequency deviates most; None where there are too few answers. What is expected
-    is foreseen before each answer, so that it does not matter whom the question is asked."""
+    is foreseen before each answer, so that it does not matter whom the question is asked. Frequencies vary `factor`
+    times as much as if what is expected were certain."""
     if len(given) < LEAST_ANSWERS:
         return None
     found = []
     for text in given[0][1]:
         shares = [expected.get(text, 0.0) for _, expected in given]
-        n, total, variance = sum(answer == text for answer, _ in given), sum(shares), sum(p * (1 - p) for p in shares)
+        n, total = sum(answer == text for answer, _ in given), sum(shares)
+        variance = factor * sum(p * (1 - p) for p in shares)
         # The variance of one answer more: where next to none is expected, a single one proves little.
         found.append(
             MovedAnswer(text, n / len(given), total / len(given), (n - total) / math.sqrt(variance + LEAST_VARIANCE))
@@ -442,15 +453,16 @@ def _truth(kept: KeptSession, session: Session, labels: dict[str, Any], is_numbe
     if kept.truth is not None:
         if not is_number:
             return labels.get(kept.truth.casefold())
-        return _number(kept.truth)
+        return number_of(kept.truth)
     if is_number or not kept.accepted or any(isinstance(move, Reject) for move in session.moves):
         return None
     return labels.get(label_text(session.prediction).casefold())
 
 
-def _number(text: str) -> float | None:
-    """A number that somebody wrote, with a point or a comma; None if it is none."""
+def number_of(text: str) -> float | None:
+    """A number that somebody wrote, as 1234.5, 1.234,5 or 3,5; None if it is none, or may mean two (1,234)."""
     try:
-        return float(text.replace(",", "."))
+        number = float(with_point(text))
     except ValueError:
         return None
+    return number if math.isfinite(number) else None

@@ -3,7 +3,6 @@
 import csv
 import datetime
 import io
-import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from pursuit.queries import DoubtfulAnswer
 from pursuit.queries.own_words import Suggestion
 from pursuit.registry import UnknownName
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
-from pursuit.report.watch import SeenSession, Watch
+from pursuit.report.watch import SeenSession, Watch, number_of
 from pursuit.sessions.log import FORMAT, Tell, query_index
 from pursuit.sessions.session import Session, foresee
 from pursuit.sessions.state import GivenAnswer, Rejection, State
@@ -38,7 +37,7 @@ def checked_truth(pursuer: Pursuer, label: str | None) -> str | None:
     """What a person says that it was. It may be a label that the model does not know; a number must be one."""
     if label is None or not label.strip():
         return None
-    if target_of(pursuer) is not None and _number(label) is None:
+    if target_of(pursuer) is not None and number_of(label) is None:
         raise ValueError(f"The model predicts a number, so the truth is one too, not “{label.strip()}”.")
     return label.strip()
 
@@ -49,7 +48,7 @@ def is_right(stored: StoredSession | Judged) -> bool | None:
     if stored.outcome is None or (stored.truth is None and not stored.accepted):
         return None
     if stored.low is not None and stored.high is not None:
-        number = None if stored.truth is None else _number(stored.truth)
+        number = None if stored.truth is None else number_of(stored.truth)
         return stored.accepted if number is None else stored.low <= number <= stored.high
     if stored.n_rejected:
         return False
@@ -80,14 +79,6 @@ def accuracy_of(sessions: Iterable[Judged]) -> schemas.Accuracy:
         interval=accuracy_interval(n_right, n) if n else None,
         points=points,
     )
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text.strip().replace(",", "."))
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
 
 
 COLUMNS: dict[str, Callable[[StoredSession], Any]] = {
