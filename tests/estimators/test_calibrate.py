@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -111,3 +112,15 @@ def test_a_model_that_met_unreliable_answers_is_less_sure_of_a_single_one() -> N
     assert sure[1] < sure[0] - 0.08
     with pytest.raises(TypeError, match="Unreliable"):
         VIPClassifier(unreliable=0.1, **plan).fit(X, y)
+
+
+def test_rows_held_out_are_answered_as_reliably_as_those_that_are_learnt() -> None:
+    """Each question at its own rates: beliefs are fitted, and the stopping rule is chosen, on answers as unreliable."""
+    X = pd.DataFrame({name: ["no", "yes"] * 500 for name in "ab"})
+    model = VIPClassifier(unreliable=Unreliable(0.0, 0.0, {"b": (0.5, 0.0)}), random_state=0)
+    model.fit(X.iloc[:40], ["no", "yes"] * 20)
+    _, judging = model._set_aside(model.model_.query_set, model.rows(X, ["no", "yes"] * 500), 0, 0.5)
+    assert judging is not None
+    assert judging.available.float().mean(dim=0).tolist() == pytest.approx([1.0, 0.5], abs=0.1)
+    with pytest.raises(ValueError, match="Nothing is asked about 'c'"):
+        VIPClassifier(unreliable=Unreliable(by_question={"c": (0.1, 0.1)})).fit(X.iloc[:40], ["no", "yes"] * 20)

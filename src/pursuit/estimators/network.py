@@ -171,7 +171,8 @@ class LearnerEstimator(PursuitEstimator):
         if self.tuned is not None:
             stages = self.tuned.stages(stages)
         if self.unreliable is not None:
-            answer_features(query_set, torch.device("cpu"))  # raises ValueError for queries that cannot be
+            answer_features(query_set, torch.device("cpu"))  # raises ValueError for queries that cannot be, and
+            self.unreliable.rates(query_set, torch.device("cpu"))  # for those that are not asked
             stages = [replace(stage, unreliable=self.unreliable) for stage in stages]
         return stages
 
@@ -324,8 +325,9 @@ class LearnerEstimator(PursuitEstimator):
             return rows, None
         kept, judging = self._divide(rows, seed, share)
         if self.unreliable is not None:
-            features = answer_features(query_set, judging.x.device)
-            judging = self.unreliable(judging, features, torch.Generator().manual_seed(seed))
+            device = judging.x.device
+            features, rates = answer_features(query_set, device), self.unreliable.rates(query_set, device)
+            judging = self.unreliable(judging, features, torch.Generator().manual_seed(seed), rates)
         return kept, judging
 
     def _divide(self, rows: RowSource, seed: int, share: float) -> tuple[RowSource, Rows]:
