@@ -12,6 +12,7 @@ import numpy as np
 
 from benchmarks.report import NOTHING, RESULTS, Record, table
 from benchmarks.study import Study
+from pursuit.evaluation.curves import AtStop
 from pursuit.methods import METHODS
 from pursuit.research.experiments.paper import (
     G_IP,
@@ -383,6 +384,13 @@ def exact_table(done: Mapping[PaperRun, Result]) -> str:
     return table(["dataset", "querier", *(f"after {n}" for n in EXACT_AFTER), "behind after 20", "seeds"], rows)
 
 
+def at_criterion(result: Result) -> AtStop | None:
+    """By the printed criterion, and by the cap of the recipe where it has one; None if that was not measured."""
+    printed = TASKS[result.run["task"]].published.rule
+    found = (at for at in (result.evaluation.at_stop, *result.evaluation.trade_off) if at)
+    return next((at for at in found if at.rule.split(",")[0] == printed), None)
+
+
 def otherwise_table(done: Mapping[PaperRun, Result]) -> str:
     """The chains of Table 5 by the printed criterion itself, and with as many queries asked of every row."""
     rows = []
@@ -392,7 +400,7 @@ def otherwise_table(done: Mapping[PaperRun, Result]) -> str:
             results = [result for run, result in done.items() if run.way == one]
             if not results:
                 continue
-            stops = [at for r in results for at in r.evaluation.trade_off if at.rule == TASKS[task].published.rule]
+            stops = [at for result in results if (at := at_criterion(result))]
             length = f"{mean_and_sd([at.mean_asked for at in stops]).mean:.1f}" if stops else NOTHING
             there = mean_and_spread(mean_and_sd([at.accuracy for at in stops])) if stops else NOTHING
             after = [result.evaluation.accuracy_by_asked[n_queries] for result in results]

@@ -230,6 +230,17 @@ def test_a_black_box_may_be_left_out_and_is_shown_once_it_is_there(tmp_path: Pat
     assert [seed.seed for seed in results.methods["all-answers"].seeds] == [0]
 
 
+def test_a_recipe_may_have_protocols_besides_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_task, of_recipe = Protocol("no cap"), Protocol("at most 2", 2)
+    plain = REPRODUCTION
+    with_protocol = replace(plain, recipe=replace(RECIPE, protocols=(of_recipe,)))
+    assert plain.load(0).held_out is None
+    assert len(with_protocol.load(0).y_train) == 54
+    monkeypatch.setitem(registry._known["task"], "columns", replace(plain.info, protocols=(of_task,)))
+    assert with_protocol.protocols == (of_task, of_recipe)
+    assert with_protocol.described()["protocols"] == [str(of_task), str(of_recipe)]
+
+
 @pytest.mark.slow
 def test_protocols_choose_on_rows_that_are_not_learnt_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     protocols = (Protocol("no cap"), Protocol("at most 2", 2))
@@ -254,4 +265,5 @@ def test_protocols_choose_on_rows_that_are_not_learnt_from(tmp_path: Path, monke
     assert no_cap.accuracy.interval == seeds_and_rows_interval(accuracies, 20)
     assert no_cap.wanted == 1.5
     assert list(summary.protocols) == ["no cap", "at most 2"]
+    assert f"are right, with {no_cap.mean_counted.mean:.2f} queries counted." in report(results)
     assert results.methods["all-answers"].seeds[0].n_train == 54

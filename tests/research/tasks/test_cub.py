@@ -11,10 +11,15 @@ import torch
 from PIL import Image
 from torch import nn
 
+from benchmarks import paper as page
 from pursuit import ModelSpec
 from pursuit.networks import MLP
 from pursuit.research import concepts
 from pursuit.research.concepts import ConceptNetwork, ConceptReport
+from pursuit.research.experiments import paper as queue
+from pursuit.research.experiments.paper import PaperRun, Place
+from pursuit.research.experiments.reproduce import Reproduction
+from pursuit.research.experiments.results import read_result
 from pursuit.research.tasks import TASKS, cub
 from pursuit.research.tasks.files import MissingData
 from pursuit.training import Stage, train
@@ -201,6 +206,35 @@ def test_recipes_say_on_which_scale_answers_are_seen(made: Path, recipe: str, sc
     seen = query_set.answers(answers[0]).x
     wanted = {"yes/no": -1.0, "log odds": -np.log(3) / 3}[scale]
     assert torch.allclose(seen, torch.full((16, 3), wanted))
+
+
+@pytest.mark.parametrize("made", [write_compact], indirect=True, ids=["compact"])
+def test_the_papers_setting_is_counted_as_by_the_released_code(made: Path, tmp_path: Path) -> None:
+    answers = np.random.default_rng(0).random((24, 3))
+    cub.write_answers(made / "cub" / "concept_answers.npz", answers[:16], answers[16:], {"photos": cub.birds().digest})
+    run, place = PaperRun("cub", recipe="paper", querier="straight-through", effort=0.002), Place(tmp_path, tmp_path)
+    queue.measure(run, place)
+    result = read_result(place.result(run))
+    assert result is not None
+    (protocol,) = result.protocols
+    assert protocol.name == "released code: at most 50, all answered"
+    assert (protocol.wanted, protocol.n_held_out, result.n_train) == (18.82, 2, 14)
+    assert protocol.mean_counted == 3  # as many as there are
+    assert protocol.accuracy == pytest.approx(result.evaluation.accuracy_all_answers, abs=1e-4)  # the last one is known
+    assert page.stop(result) == (protocol.mean_counted, protocol.accuracy)
+    at_criterion = page.at_criterion(result)
+    assert at_criterion == result.evaluation.at_stop
+    assert at_criterion is not None
+    assert at_criterion.rule == "stability=0.001,budget=50"
+
+
+def test_only_the_papers_recipe_holds_photos_out() -> None:
+    for name, n_protocols in {"paper": 1, "fast": 0, "gpu": 0}.items():
+        recipe = TASKS["cub"].recipes[name]
+        reproduction = Reproduction("cub", name, recipe, device="cpu")
+        assert [protocol.most_known for protocol in reproduction.protocols] == [50] * n_protocols
+        assert len(reproduction.described()["protocols"]) == n_protocols
+        assert recipe.max_queries == (50 if n_protocols else None)
 
 
 @pytest.mark.slow

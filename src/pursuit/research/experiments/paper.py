@@ -132,7 +132,7 @@ class PaperRun(Changes):
             times_queries=self.rows is not None,
             batch_rows=G_IP_ROWS if self.method == G_IP else None,
             beside=(RANDOM_ORDER, EXACT_IP) if of_vip else (),
-            protocols=reproduction.info.protocols if of_vip else (),
+            protocols=reproduction.protocols if of_vip else (),
             protocol_length=reproduction.info.protocol_length,
         )
 

@@ -1,7 +1,7 @@
 """Reproduce a task of the paper: train V-IP by a recipe, measure it on test rows, and write the results.
 
-Beside it, a black box with the same network and plan learns from all answers at once. Where the task has protocols, a
-part of the training rows is held out from both, to choose at which confidence V-IP stops.
+Beside it, a black box with the same network and plan learns from all answers at once. Where the task or the recipe has
+protocols, a part of the training rows is held out from both, to choose at which confidence V-IP stops.
 
 A results folder holds `results.json`, `table.md` (with the published figures below), `curve.png`, in
 seed-K the model, its result and a few chains as figures, and in all-answers/seed-K the black box. A run that was
@@ -18,6 +18,7 @@ import numpy as np
 
 from pursuit.evaluation.curves import Evaluation
 from pursuit.evaluation.figures import accuracy_curve
+from pursuit.evaluation.protocols import Protocol
 from pursuit.files import write_whole
 from pursuit.inference.stopping import Confidence, Stability
 from pursuit.methods import METHODS
@@ -93,13 +94,18 @@ class Reproduction(ReproductionOptions):
         return info
 
     @property
+    def protocols(self) -> tuple[Protocol, ...]:
+        """How chains are cut and counted, if the task or the recipe says so."""
+        return self.info.protocols + self.recipe.protocols
+
+    @property
     def last_query(self) -> int | None:
         """The number of queries at which the curve ends; None: all queries."""
         return self.curve_queries or curve_end(self.info.n_queries, self.recipe.max_queries, self.device)
 
     def load(self, seed: int) -> Task:
         task = load_split(self.task, self.recipe, seed, self.validation)
-        if not self.info.protocols or task.held_out is not None:
+        if not self.protocols or task.held_out is not None:
             return task
         return task.hold_out(self.info.protocol_share, seed)
 
@@ -113,7 +119,7 @@ class Reproduction(ReproductionOptions):
             "settings": {key: str(value) for key, value in self.recipe.settings().items()},
             "query_options": dict(self.recipe.query_options),
             "curve_queries": self.last_query,
-            "protocols": [str(protocol) for protocol in self.info.protocols],
+            "protocols": [str(protocol) for protocol in self.protocols],
         }
 
     def method_run(self, seed: int, folder: Path, measurement: Measurement, name: str = VIP) -> MethodRun:
@@ -168,13 +174,12 @@ def reproduce(
 
 def _runs(reproduction: Reproduction, folder: Path) -> Iterator[MethodRun]:
     """V-IP and the black box with every seed."""
-    info = reproduction.info
     measurement = Measurement(
         max_queries=reproduction.last_query,
         trade_off=TRADE_OFF,
         beside=(RANDOM_ORDER, EXACT_IP, *([LOGISTIC_REGRESSION] if reproduction.black_box else [])),
-        protocols=info.protocols,
-        protocol_length=info.protocol_length,
+        protocols=reproduction.protocols,
+        protocol_length=reproduction.info.protocol_length,
         n_chains=N_CHAINS,
     )
     # What it knows with all answers is all there is to know of a black box: its curve need not be long.
@@ -199,6 +204,11 @@ def report(results: Results) -> str:
     lines = [f"By the recipe {run['recipe']}{changes}; V-IP has the {queriers} querier."]
     if summary.at_stop and summary.at_stop.cut_short and summary.at_stop.cut_short.mean:
         lines.append(f"Of the rows, {summary.at_stop.cut_short.mean:.1%} were cut off after {summary.longest} queries.")
+    lines += [
+        f"By the protocol '{name}', {mean_and_spread(at.accuracy)} are right, with {at.mean_counted.mean:.2f} queries "
+        "counted."
+        for name, at in summary.protocols.items()
+    ]
     lines += [f"The area of {title} is {mean_and_spread(area)}." for title, area in summary.area_beside.items()]
     if published := info.published:
         figures = {

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from pursuit.evaluation.protocols import Protocol
 from pursuit.information import AnswerSettings
 from pursuit.networks import MLP, NetworkSettings, SetNetwork
 from pursuit.training.samplers import CarriedHistories, RandomHistories, RolledOutHistories
@@ -39,6 +40,8 @@ class Recipe:
     """Share of the training rows that judge training on the way; None: it goes on to the end of its stages."""
     query_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the query set that differ from the task's own, such as mask=False."""
+    protocols: tuple[Protocol, ...] = ()
+    """Rules to cut and count chains, besides those of the task."""
     note: str = ""
 
     def settings(self) -> dict[str, Any]:
@@ -121,11 +124,13 @@ def paper_recipe(
     stop: str,
     max_queries: int | None = None,
     shared: bool = False,
+    protocols: tuple[Protocol, ...] = (),
     **query_options: Any,
 ) -> Recipe:
     """The paper's two stages and its querier: random histories first, then biased ones."""
     stages = (random, biased)
-    return Recipe(network, stages, stop, max_queries, shared, querier="straight-through", query_options=query_options)
+    options: dict[str, Any] = {"query_options": query_options, "protocols": protocols}
+    return Recipe(network, stages, stop, max_queries, shared, querier="straight-through", **options)
 
 
 PAPER_MEDICAL = paper_recipe(
