@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from known_bits import in_bits, with_costs
+from pursuit.evaluation import evaluate
 from pursuit.inference.chain import Chain, explain
 from pursuit.inference.history import History
-from pursuit.inference.stopping import Budget, CostBudget, NothingWorthAsking, StoppingRule
+from pursuit.inference.stopping import Budget, Confidence, CostBudget, NothingWorthAsking, StoppingRule
 from pursuit.queries import Group, Order
 from pursuit.sessions.session import Session
 
@@ -24,6 +25,7 @@ RULES: list[StoppingRule] = [
     NothingWorthAsking(0.2),
     CostBudget(5) | NothingWorthAsking(0.05),
     CostBudget(3) | Budget(2),
+    Confidence(0.6),
 ]
 
 
@@ -74,7 +76,7 @@ def test_a_group_is_asked_whole_or_not_at_all(world: Any, row: int, rule: Stoppi
     assert names == [step.name for step in chain.steps]
     if rule in (CostBudget(2.1), CostBudget(0.6)):
         assert not {"sneezing", "itching"} & set(names)  # together they cost 2.5
-    if isinstance(rule, CostBudget) and "itching" in names:  # other rules may end a chain within a group
+    if "itching" in names and not any(isinstance(part, Budget) for part in rule.parts):
         assert abs(names.index("sneezing") - names.index("itching")) == 1
 
 
@@ -154,3 +156,22 @@ def test_after_a_change_bits_are_those_of_the_answers_that_stand(world: Any) -> 
     history = History.start(x, 4).ask(torch.tensor([first.query]), available)
     scores = session.pursuer.scores(history)[0]
     assert changed == pytest.approx(float(scores[session.chain.steps[1].query]))
+
+
+@pytest.mark.parametrize(
+    ("rule", "lengths"), [(Confidence(0.6), {4}), (NothingWorthAsking(0.3), {4}), (Budget(2), {2})]
+)
+def test_a_group_is_asked_to_its_end_unless_a_budget_of_questions_ends_it(
+    world: Any, rule: StoppingRule, lengths: set[int]
+) -> None:
+    pursuer = with_costs(world.pursuer, COSTS, "bits")
+    pursuer.query_set.set_order(Order(groups=(Group("panel", tuple(COSTS)),)))
+    chains = explain(pursuer, world.rows.x, world.rows.available, rule)
+    assert {len(chain.steps) for chain in chains} == lengths
+    session = Session(pursuer, rule)
+    assert [step.name for step in answered_by(world, session, 0).steps] == [step.name for step in chains[0].steps]
+    if lengths == {4}:
+        assert session.cost == pytest.approx(sum(COSTS.values()))
+    at_stop = evaluate(pursuer, world.rows, rule).at_stop
+    assert at_stop is not None
+    assert {at_stop.mean_asked} == lengths

@@ -208,6 +208,7 @@ MODELS = {
     "number": number_model,
     "deciding": deciding_model,
     "deciding group": lambda: deciding_model(Order(groups=(Group("both", ("one", "other")),))),
+    "whole group": lambda: deciding_model(Order(groups=(Group("rest", ("other", "hint")),))),
 }
 
 

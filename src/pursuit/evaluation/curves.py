@@ -373,7 +373,7 @@ class _Stops:
         standing, stayed, at_limit = step.standing, step.goes_on.nonzero()[:, 0], n_asked >= self.longest
         posterior = standing.log_posterior.exp().float()
         for i, rule in enumerate(self.rules):
-            enough, memory = rule.step(self.memories[i], standing)
+            enough, memory = rule.stops(self.memories[i], standing)
             self.memories[i] = memory[stayed]
             now = (enough | ~step.goes_on | at_limit) & (self.step[i, step.rows] < 0)
             rows = step.rows[now]
@@ -398,6 +398,8 @@ class _Horizon(StoppingRule):
     """Rolls chains out as far as `rules` may need to look back: until `n` answers are revealed, however many queries
     that takes. For a rule that restricts what may be asked, within its limits and one query beyond `n`, to see whether
     more would be asked."""
+
+    ends_groups = True
 
     def __init__(self, n: int, rules: Sequence[StoppingRule], restricting: StoppingRule | None):
         self.n, self.restricting, self.needs_worth = n, restricting, any(rule.needs_worth for rule in rules)

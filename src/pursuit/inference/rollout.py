@@ -110,7 +110,7 @@ def pursue(
                 log_posterior = refuse_nan(state.log_posterior())  # believe
                 scores = leave_out(refuse_nan(state.scores()), allowed) if stop.needs_worth else None
             worth = _worth(state, scores, allowed, has_unit) if scores is not None else None
-            standing = active.standing(log_posterior, worth)._replace(target=target)
+            standing = active.standing(log_posterior, worth, allowed)._replace(target=target)
             goes_on = active.should_go_on(standing)  # stop
             going, scores = _score_rows_that_go_on(state, goes_on, scores, allowed, is_dense)
             query, answered = torch.full_like(active.rows, -1), torch.zeros_like(goes_on)
@@ -135,6 +135,7 @@ class _ActiveRows:
         self.query_set, self.stop, self.memory = query_set, stop, stop.start(n_rows, device)
         self.costs = query_set.costs.to(device)  # (Q,)
         self.rows = torch.arange(n_rows, device=device)
+        self.last = torch.full_like(self.rows, -1)  # (b,) what was asked last; -1: nothing
         self.n_left = history.asked.shape[1] - history.n_known  # (b,) queries that were not known initially
         self.n_asked, self.n_answered = torch.zeros_like(self.rows), torch.zeros_like(self.rows)  # (b,) each
         self.cost = torch.zeros(n_rows, device=device)  # (b,)
@@ -147,17 +148,19 @@ class _ActiveRows:
             return affordable
         return self.query_set.allowed(self.x[self.rows], self.known, asked, affordable)
 
-    def standing(self, log_posterior: Tensor, worth: Tensor | None) -> Standing:
-        return Standing(log_posterior, self.n_asked, self.n_answered, self.cost, worth)
+    def standing(self, log_posterior: Tensor, worth: Tensor | None, allowed: Tensor | None) -> Standing:
+        in_group = self.query_set.in_group(self.last, allowed)
+        return Standing(log_posterior, self.n_asked, self.n_answered, self.cost, worth, in_group=in_group)
 
     def should_go_on(self, standing: Standing) -> Tensor:
         """Where a query is left and the rule is not satisfied: (b,) bool."""
-        enough, self.memory = self.stop.step(self.memory, standing)
+        enough, self.memory = self.stop.stops(self.memory, standing)
         return (self.n_left > self.n_asked) & ~enough
 
     def advance(self, going: Tensor, query: Tensor, answered: Tensor) -> None:
         """Drop the rows that stopped, and count what was asked, answered and spent in the others."""
         self.rows, self.n_left, self.memory = self.rows[going], self.n_left[going], self.memory[going]
+        self.last = query[going]
         self.n_answered, self.n_asked = self.n_answered[going] + answered[going], self.n_asked[going] + 1
         self.cost = self.cost[going] + self.costs[query[going]]
         if self.query_set.order is not None:

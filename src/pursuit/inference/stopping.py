@@ -33,6 +33,7 @@ class Standing(NamedTuple):
     cost: Tensor  # (B,) of what was asked
     worth: Tensor | None = None  # (B,) the highest score among the queries left; None where scores have no unit
     target: TargetBins | None = None  # what the labels are bins of, where a number is predicted
+    in_group: Tensor | None = None  # (B,) whether the rest of a group of queries comes next; None where there are none
 
 
 class StoppingRule(ABC):
@@ -51,6 +52,8 @@ class StoppingRule(ABC):
     memory_size: int | Any = 0
     needs_worth: bool | Any = False
     """Whether `step` looks at what the queries left are worth, so that they must be scored before it."""
+    ends_groups: ClassVar[bool] = False
+    """Whether it may stop a chain within a group of queries."""
 
     def start(self, n_rows: int, device: torch.device | None = None) -> Tensor:
         """The memory of rows that have seen nothing."""
@@ -59,6 +62,11 @@ class StoppingRule(ABC):
     @abstractmethod
     def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
         """Whether to stop (B,), and the new memory."""
+
+    def stops(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
+        """The same, but a group of queries is asked to its end, unless the rule `ends_groups`."""
+        stop, memory = self.step(memory, standing)
+        return stop if standing.in_group is None or self.ends_groups else stop & ~standing.in_group, memory
 
     def affordable(self, spent: Tensor, costs: Tensor) -> Tensor | None:
         """Which queries may still be asked (B, Q) by rows that have `spent` (B,), where queries cost `costs` (Q,); None
@@ -123,8 +131,9 @@ class Unreadable(ValueError):
 @register
 @dataclass(frozen=True)
 class Budget(StoppingRule):
-    """Stop once `n` queries were asked, answered or not."""
+    """Stop once `n` queries were asked, answered or not, also within a group of them."""
 
+    ends_groups = True
     n: int
 
     def __post_init__(self) -> None:
@@ -284,6 +293,7 @@ class Never(StoppingRule):
 class AnyOf(StoppingRule):
     """Stop as soon as one of several rules says so; written `rule | rule`."""
 
+    ends_groups = True  # where the rule does that stops the chain
     rules: tuple[StoppingRule, ...]
 
     def __post_init__(self) -> None:
@@ -304,7 +314,7 @@ class AnyOf(StoppingRule):
     def step(self, memory: Tensor, standing: Standing) -> tuple[Tensor, Tensor]:
         stops, memories = [], []
         for rule, part in zip(self.rules, memory.split([rule.memory_size for rule in self.rules], dim=1), strict=True):
-            stop, part = rule.step(part, standing)
+            stop, part = rule.stops(part, standing)
             stops.append(stop)
             memories.append(part)
         return torch.stack(stops).any(dim=0), torch.cat(memories, dim=1)
@@ -439,6 +449,7 @@ class RiskControlled(Guarantee):
     """
 
     keyword, flag = "risk", "length"
+    ends_groups = True  # what it guarantees counts the first time a row is so sure
     alpha: float
     delta: float = 0.1
     by_length: bool = False

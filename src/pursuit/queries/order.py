@@ -240,6 +240,11 @@ class Gate(nn.Module):
         mean = (total / (weight @ members).clamp(min=torch.finfo(scores.dtype).tiny)) @ members.T
         return torch.where(is_open & self.is_member, mean + OWN_SHARE * (scores - mean), scores)
 
+    def in_group(self, last: Tensor, allowed: Tensor) -> Tensor:
+        """Whether more is `allowed` (B, Q) of the group of the query that was asked `last` (B,), or -1: (B,)."""
+        own = self.members[last] * (last >= 0)[:, None]  # (B, G)
+        return (own * (allowed.float() @ self.members)).any(dim=1)
+
     def whole_groups(self, chosen: Tensor) -> Tensor:
         """What is `chosen` (B, Q), with the groups it belongs to; differentiable."""
         members = self.members.to(chosen.dtype)

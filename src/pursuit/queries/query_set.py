@@ -248,6 +248,13 @@ class QuerySet(nn.Module, ABC):
         weights = self.costs.clamp(min=FREE) if per_cost else torch.ones_like(self.costs)
         return self._gate.group_scores(scores, closed, weights)
 
+    def in_group(self, last: Tensor, allowed: Tensor | None) -> Tensor | None:
+        """Whether more is `allowed` (B, Q) of the group of the query that was asked `last` (B,), or -1; None where there
+        are no groups."""
+        if self._gate is None or not self._gate.has_groups or allowed is None:
+            return None
+        return self._gate.in_group(last, allowed)
+
     def whole_groups(self, chosen: Tensor) -> Tensor:
         """What is `chosen` (B, Q), one-hot or relaxed, with all that is asked together with it; differentiable."""
         if self._gate is None or not self._gate.has_groups:

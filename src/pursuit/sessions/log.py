@@ -388,8 +388,11 @@ class SessionLog:
         counts = [[position.asked_by_rule], [position.answered_by_rule]]
         asked, answered = torch.tensor(counts, device=belief.device)
         before = self.stop.start(1, belief.device) if position.memory is None else position.memory
-        standing = Standing(belief, asked, answered, self._spent(), self._worth(), target_of(self.pursuer))
-        satisfied, memory = self.stop.step(before, standing)
+        last = next((move.query for move in reversed(self.told.values()) if not move.volunteered), -1)
+        in_group = self.query_set.in_group(torch.tensor([last], device=belief.device), self.allowed())
+        spent, target = self._spent(), target_of(self.pursuer)
+        standing = Standing(belief, asked, answered, spent, self._worth(), target, in_group)
+        satisfied, memory = self.stop.stops(before, standing)
         vouched = self.stop.decides(standing)
         decided = None if vouched is None else bool(vouched)
         self.positions[-1] = replace(position, memory=memory, enough=bool(satisfied), decided=decided)

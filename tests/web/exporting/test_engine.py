@@ -46,6 +46,15 @@ MOVES: dict[str, list[list[Any]]] = {
     "straight-through": [["skip"], *[["tell", None]] * 3, ["undo"], ["undo"], *[["tell", None]] * 3],
     "deciding": [["tell", "yes"], ["undo"], ["tell", "no"], ["tell", "no"], ["goOn"], ["undo"], ["reject"]],
     "deciding group": [["tell", "yes"], ["undo"], ["tell", "no"], ["tell", "no"], ["goOn"], ["undo"], ["reject"]],
+    "whole group": [
+        ["tell", "yes"],
+        ["tell", "yes"],
+        ["tell", "no"],
+        ["undo"],
+        ["undo"],
+        *[["tell", "no"]] * 2,
+        ["reject"],
+    ],
     "number": [["tell", None], ["skip"], ["tell", None], ["tell", None], ["tell", None], ["goOn"], ["undo"]],
 }
 IN_WORDS = {"text_of_number"}

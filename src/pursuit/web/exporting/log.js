@@ -103,6 +103,8 @@ export class SessionLog {
     const standing = { posterior: position.belief.posterior, doubt: position.belief.doubt, nAsked: position.askedByRule,
       nAnswered: position.answeredByRule, worth: model.stop.some(rule => rule.rule === "bits") ? this.worth() : null };
     this.now.decided = decided(model.stop, standing);
+    const last = [...this.told.values()].findLast(one => !one.volunteered), open = this.open();
+    standing.inGroup = Boolean(last) && model.order.groups.some(own => own.includes(last.query) && own.some(i => open[i]));
     this.now.enough = model.stop.map((rule, i) => stops(rule, standing, memory[i], model)).some(Boolean);
   }
 

@@ -5,8 +5,15 @@ import { BIT, FREE, interval } from "./mathematics.js";
 const OWN_SHARE = 1e-3; // how much of its own score decides which member of a group comes first
 const COST_ROUNDING = 1e-5; // by what share a sum of costs may be off
 
+const END_GROUPS = ["budget", "risk"]; // the rules that may stop within a group of questions
+
 /** Whether a rule stops at a standing; `memory` is what it remembers of the one before, and is changed. */
 export function stops(rule, standing, memory, model) {
+  const isEnough = isSatisfied(rule, standing, memory, model);
+  return isEnough && (!standing.inGroup || END_GROUPS.includes(rule.rule));
+}
+
+function isSatisfied(rule, standing, memory, model) {
   switch (rule.rule) {
     case "budget": return standing.nAsked >= rule.n;
     case "confidence": return Math.max(...standing.posterior) >= Math.fround(rule.level);
