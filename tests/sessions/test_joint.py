@@ -4,6 +4,7 @@ import io
 import itertools
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,9 @@ import torch
 from pursuit import ColumnQueries, yes_no
 from pursuit.cli import main
 from pursuit.exact import TableIP
-from pursuit.inference.stopping import Budget, Confidence
+from pursuit.inference.stopping import Budget, Confidence, CostBudget
 from pursuit.methods import NaiveBayesIPClassifier
+from pursuit.queries import Group, Order
 from pursuit.sessions.log import FurtherTarget
 from pursuit.sessions.session import Session
 from pursuit.web.serving.models import load_models
@@ -25,12 +27,12 @@ WORLDS = list(itertools.product((0, 1), repeat=4))
 SURE = Confidence(0.9)
 
 
-def knows(columns: str, names: str = NAMES) -> TableIP:
+def knows(columns: str, names: str = NAMES, queries: ColumnQueries | None = None) -> TableIP:
     """All sixteen worlds are equally probable; the label is what the columns say."""
     labels = ["".join(map(str, label)) for label in itertools.product((0, 1), repeat=len(columns))]
     of_world = [labels.index("".join(str(world[names.index(column)]) for column in columns)) for world in WORLDS]
     weights = torch.nn.functional.one_hot(torch.tensor(of_world), len(labels)).double()
-    queries = ColumnQueries([yes_no(name) for name in names])
+    queries = queries or ColumnQueries([yes_no(name) for name in names])
     return TableIP(queries, np.array(labels), queries.answers(np.array(WORLDS)).x, weights)
 
 
@@ -200,3 +202,24 @@ def test_a_person_in_the_terminal_learns_about_all_targets(
     assert said.count("Urgency: class") >= 4  # after each answer, and at the end
     assert "3. " in said
     assert "4. " not in said
+
+
+def test_a_group_goes_by_what_all_of_it_tells_and_costs() -> None:
+    panel = Order(groups=(Group("panel", ("a", "b")),))
+    queries = ColumnQueries([replace(yes_no(name), cost=9.0 if name == "b" else 1.0) for name in NAMES], order=panel)
+    also = {"other": FurtherTarget(knows("d", queries=queries), SURE, 0.3)}
+    session = Session(knows("a", queries=queries), SURE, also=also)
+    assert session.ask().name == "d"  # 0.3 per unit of cost, and the group 0.1
+    session.tell("yes")
+    assert answer(session, WORLDS[0]) == ["a", "b"]
+
+
+def test_a_target_whose_rule_affords_no_more_is_settled() -> None:
+    session = Session(knows("ac"), SURE, also={"other": FurtherTarget(knows("bd"), CostBudget(1))})
+    assert session.ask().bits == pytest.approx(1)
+    session.tell("yes", "a")
+    (other,) = session.state().also
+    assert other.is_settled
+    assert session.ask().name == "c"
+    session.tell("no")
+    assert session.done

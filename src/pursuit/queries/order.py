@@ -241,7 +241,7 @@ class Gate(nn.Module):
         return torch.where(is_open & self.is_member, mean + OWN_SHARE * (scores - mean), scores)
 
     def in_group(self, last: Tensor, allowed: Tensor) -> Tensor:
-        """Whether more is `allowed` (B, Q) of the group of the query that was asked `last` (B,), or -1: (B,)."""
+        """Whether more is `allowed` (B, Q) of the group of the query asked `last` (B,), -1 before the first: (B,)."""
         own = self.members[last] * (last >= 0)[:, None]  # (B, G)
         return (own * (allowed.float() @ self.members)).any(dim=1)
 

@@ -249,8 +249,8 @@ class QuerySet(nn.Module, ABC):
         return self._gate.group_scores(scores, closed, weights)
 
     def in_group(self, last: Tensor, allowed: Tensor | None) -> Tensor | None:
-        """Whether more is `allowed` (B, Q) of the group of the query that was asked `last` (B,), or -1; None where there
-        are no groups."""
+        """Whether more is `allowed` (B, Q) of the group of the query that was asked `last` (B,), -1 before the first;
+        None where there are no groups."""
         if self._gate is None or not self._gate.has_groups or allowed is None:
             return None
         return self._gate.in_group(last, allowed)

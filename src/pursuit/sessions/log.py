@@ -429,6 +429,11 @@ class SessionLog:
             return False
         return bool(wants_more(leave_out(self._next_scores(), self.allowed(is_free)), self.asked))
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the rule is satisfied or affords nothing more, even if the person goes on."""
+        return self.now.enough or not self.has_more(is_free=False)
+
     def unknown(self) -> list[int]:
         """The queries that are known beforehand and were neither given nor put off yet."""
         query_set = self.query_set
@@ -483,7 +488,7 @@ class SessionLog:
         scores, asked, pinned = self.preferred_scores(), self.asked, self._found.get(PINNED)
         if pinned is not None and not asked[0, pinned] and scores[0, pinned] > -torch.inf:
             return int(pinned)
-        return int(choose(by_groups(self.pursuer, scores, asked), asked))
+        return int(choose(self._by_groups(scores), asked))
 
     @property
     @once
@@ -493,7 +498,11 @@ class SessionLog:
         if (first := self.first_unknown()) is not None:
             query = self.query_set.queries[first]
             return (Candidate(query.name, query.text, None, None, query.cost),)
-        return candidates(self.pursuer, self.preferred_scores(), self.asked, self.information(), self.next_query)
+        scores, bits = self._by_groups(self.preferred_scores()), self.information()
+        return candidates(self.query_set, scores, self.asked, bits, self.next_query)
+
+    def _by_groups(self, scores: Tensor) -> Tensor:
+        return by_groups(self.pursuer, scores, self.asked)
 
     def pin(self, query: int) -> None:
         """Let a query be the next one if it may be asked: it was put to the person before, and rounding orders close
@@ -711,8 +720,11 @@ class JointLog(SessionLog):
     def is_over(self) -> bool:
         if self.first_unknown() is not None:
             return False
-        is_settled = all(log.now.enough for log in (self, *self.others().values()))
-        return (is_settled and not self.now.is_free) or not self.has_more()
+        return (all(self._settled()) and not self.now.is_free) or not self.has_more()
+
+    def _settled(self) -> list[bool]:
+        """Whether enough was asked about the first target, and about each further one, or its rule affords no more."""
+        return [self.now.enough, *(log.is_settled for log in self.others().values())]
 
     @once
     def information(self) -> Tensor | None:
@@ -721,9 +733,16 @@ class JointLog(SessionLog):
 
     @once
     def open_scores(self) -> Tensor:
-        bits, query_set = self._expected(is_weighted=True), self.pursuer.query_set
-        has_costs = bool((query_set.costs != query_set.costs[0]).any())
-        return leave_out(per_cost(bits, query_set.costs) if has_costs else bits, self.allowed())
+        bits = self._expected(is_weighted=True)
+        return leave_out(per_cost(bits, self.query_set.costs) if self._has_costs else bits, self.allowed())
+
+    def _by_groups(self, scores: Tensor) -> Tensor:
+        return self.query_set.group_scores(scores, self.asked, self._has_costs)
+
+    @property
+    def _has_costs(self) -> bool:
+        """Whether costs differ, so that questions are asked by bits per cost."""
+        return bool((self.query_set.costs != self.query_set.costs[0]).any())
 
     def _worth(self) -> Tensor | None:
         """For the rule of the first target, what there is to be told about it alone."""
@@ -731,12 +750,11 @@ class JointLog(SessionLog):
         return None if bits is None else highest_left(leave_out(bits, self.allowed()), self.asked)
 
     def _expected(self, is_weighted: bool) -> Tensor:
-        bits, weights, are_settled = [super().information()], [1.0], [self.now.enough]
+        bits, weights, are_settled = [super().information()], [1.0], self._settled()
         for name, log in self.others().items():
             told = log.information()
             bits.append(None if told is None else told[:, self._places[name]])
             weights.append(self._targets[name].weight)
-            are_settled.append(log.now.enough)
         goes_on = all(are_settled)  # because the person wants to
         counted = [
             each * weight if is_weighted else each

@@ -322,7 +322,7 @@ def state_of(
         expects_reports=expects_reports,
         image=image,
         also=tuple(
-            TargetState(name, each.target is not None, belief_of(each), log.others()[name].now.enough)
+            TargetState(name, each.target is not None, belief_of(each), log.others()[name].is_settled)
             for name, each in also.items()
         ),
     )

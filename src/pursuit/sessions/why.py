@@ -14,8 +14,9 @@ from torch import Tensor
 from pursuit.inference import html
 from pursuit.inference.chain import bits_text, percent
 from pursuit.inference.history import History
-from pursuit.inference.pursuer import PossibleAnswer, Pursuer, by_groups, label_list, label_text, score_unit
+from pursuit.inference.pursuer import PossibleAnswer, Pursuer, label_list, label_text, score_unit
 from pursuit.inference.target_bins import target_of
+from pursuit.queries import QuerySet
 from pursuit.queries.answer_values import Interval
 from pursuit.sessions.exclusion import answers_without, without
 
@@ -252,18 +253,18 @@ def _rate(bits_per_cost: float) -> str:
 
 
 def candidates(
-    pursuer: Pursuer, scores: Tensor, asked: Tensor, bits: Tensor | None, chosen: int
+    query_set: QuerySet, scores: Tensor, asked: Tensor, bits: Tensor | None, chosen: int
 ) -> tuple[Candidate, ...]:
     """What speaks for the query that is asked next, and for those that come after it by the `scores` (1, Q) of what may
     be asked. `bits` (1, Q) are those expected of each, where they are known."""
-    left = by_groups(pursuer, scores, asked)[0].masked_fill(asked[0], -torch.inf)
+    left = scores[0].masked_fill(asked[0], -torch.inf)
     shares = left.softmax(dim=0) if bits is None else None
     best = left.topk(min(N_NEXT_BEST + 1, len(left)))
     ranked = zip(best.indices.tolist(), best.values.tolist(), strict=True)
     others = [i for i, score in ranked if i != chosen and score > -math.inf][:N_NEXT_BEST]
 
     def candidate(i: int) -> Candidate:
-        query = pursuer.query_set.queries[i]
+        query = query_set.queries[i]
         expected = None if bits is None else float(bits[0, i])
         return Candidate(query.name, query.text, expected, None if shares is None else float(shares[i]), query.cost)
 
