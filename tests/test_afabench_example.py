@@ -108,3 +108,15 @@ def test_a_selection_may_reveal_several_features() -> None:
     probabilities, n_selected = play(method, x, 1)
     assert (n_selected == 1).all()
     assert (probabilities.argmax(dim=1) == y).float().mean() > 0.9
+
+
+def test_a_class_without_training_rows_keeps_its_place(tmp_path: Path) -> None:
+    x, y = cube(300, seed=5)
+    is_kept = y != 3
+    brief = QUICK | {"stages": [Stage(1, CarriedHistories(6, random_share=0.5), AdamW(1e-2), batch_size=128)]}
+    method = VIPMethod.train(x[is_kept], torch.nn.functional.one_hot(y[is_kept], 8), **brief)
+    method.save(tmp_path / "method")
+    probabilities = VIPMethod.load(tmp_path / "method", CPU).predict(x, torch.ones_like(x, dtype=torch.bool))
+    assert probabilities.shape == (300, 8)
+    assert (probabilities[:, 3] == 0).all()
+    assert (probabilities[:, [0, 7]] > 0).all()

@@ -36,8 +36,9 @@ class VIPMethod:
 
     has_builtin_classifier = True
 
-    def __init__(self, estimator: Any, selections: Sequence[Sequence[int]]):
+    def __init__(self, estimator: Any, selections: Sequence[Sequence[int]], n_classes: int | None = None):
         self.estimator, self.selections = estimator, [list(features) for features in selections]
+        self.n_classes = n_classes or len(self.model.classes)
         self.cost_param: float | None = None
         selection_of = {f"feature {i}": place for place, features in enumerate(self.selections) for i in features}
         self._selection_of_query = torch.tensor([selection_of[query.name] for query in self.model.query_set.queries])
@@ -54,7 +55,8 @@ class VIPMethod:
         """Learn from features (N, F) and labels, class indices (N,) or one-hot (N, C). Features may have `costs`;
         `parameters` are those of `VIPClassifier`."""
         frame = frame_of(features)
-        y = (labels.argmax(dim=-1) if labels.dim() > 1 else labels).cpu().numpy()
+        y = (labels.argmax(dim=-1) if labels.dim() > 1 else labels).long().cpu().numpy()
+        n_classes = labels.shape[-1] if labels.dim() > 1 else int(y.max()) + 1
         selections = [[i] for i in range(frame.shape[1])] if selections is None else selections
         named = {} if costs is None else dict(zip(frame.columns, costs, strict=True))
         query_set = ColumnQueries.from_data(frame, costs=named, column_types=dict.fromkeys(frame.columns, "number"))
@@ -62,7 +64,7 @@ class VIPMethod:
             Group(f"selection {i}", tuple(frame.columns[own])) for i, own in enumerate(selections) if len(own) > 1
         ]
         query_set.set_order(Order(groups=tuple(groups)))
-        return cls(VIPClassifier(query_set, **parameters).fit(frame, y), selections)
+        return cls(VIPClassifier(query_set, **parameters).fit(frame, y), selections, n_classes)
 
     @property
     def model(self) -> Any:
@@ -98,9 +100,12 @@ class VIPMethod:
         label: Tensor | None = None,
         feature_shape: torch.Size | None = None,
     ) -> Tensor:
-        """The probabilities of the classes (..., C)."""
+        """The probabilities of the classes (..., C), 0 for one without training rows."""
         history, batch_shape = self._history(masked_features, feature_mask, None, feature_shape)
-        return self.model.log_posterior(history).exp().view(*batch_shape, -1)
+        posterior = self.model.log_posterior(history).exp()
+        probabilities = posterior.new_zeros(len(posterior), self.n_classes)
+        probabilities[:, torch.as_tensor(self.model.classes)] = posterior
+        return probabilities.view(*batch_shape, -1)
 
     def _history(
         self, features: Tensor, mask: Tensor, selected: Tensor | None, shape: torch.Size | None
@@ -115,12 +120,12 @@ class VIPMethod:
         return History(x, available, asked), batch_shape
 
     def save(self, path: Path) -> None:
-        self.estimator.save(path, notes={"selections": self.selections})
+        self.estimator.save(path, notes={"selections": self.selections, "n_classes": self.n_classes})
 
     @classmethod
     def load(cls, path: Path, device: torch.device) -> Self:
         estimator = pursuit.load(path)
-        return cls(estimator, estimator.notes_["selections"]).to(device)
+        return cls(estimator, estimator.notes_["selections"], estimator.notes_["n_classes"]).to(device)
 
     def to(self, device: torch.device) -> Self:
         self.model.to(device)

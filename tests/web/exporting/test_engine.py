@@ -46,7 +46,7 @@ MOVES: dict[str, list[list[Any]]] = {
     "straight-through": [["skip"], *[["tell", None]] * 3, ["undo"], ["undo"], *[["tell", None]] * 3],
     "deciding": [["tell", "yes"], ["undo"], ["tell", "no"], ["tell", "no"], ["goOn"], ["undo"], ["reject"]],
     "deciding group": [["tell", "yes"], ["undo"], ["tell", "no"], ["tell", "no"], ["goOn"], ["undo"], ["reject"]],
-    "whole group": [*[["tell", "yes"]] * 2, ["tell", "no"], ["undo"], ["undo"], *[["tell", "no"]] * 2, ["reject"]],
+    "whole group": [
         ["tell", "yes"],
         ["tell", "yes"],
         ["tell", "no"],
