@@ -2,6 +2,7 @@
 accuracy holds the truth, and whether a model that is no better than guessing says so."""
 
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import pandas as pd
 from sklearn import datasets
 
 from benchmarks.common import Stopwatch, at_stop, bins_of, expected_error, read_table
-from benchmarks.report import Record, columns, grid, grouped, met, origins
+from benchmarks.report import NOTHING, Record, columns, grid, grouped, met, origins
 from benchmarks.study import Study, every
+from benchmarks.unreliable import WHEN, alarms
 from pursuit import VIPClassifier
 from pursuit.estimators.network import GUESSING
 from pursuit.evaluation.calibration import accuracy_interval
@@ -25,6 +27,8 @@ TRAIN_ROWS = {
 SEEDS, SHUFFLED_SEEDS = range(100, 117), range(100, 103)
 SHUFFLED = ("heart", "titanic", "credit")
 WANTED = 0.9
+JUDGED = 500
+"""Most unseen rows of a split of which is said whether their answers are unusual."""
 
 
 def read(table: str) -> tuple[pd.DataFrame, np.ndarray]:
@@ -50,7 +54,8 @@ def measure(table: str, seed: int, shuffled: bool = False, settings: Record | No
     found = re.search(r"accuracy of (\d+)% to (\d+)%", announced)
     assert found is not None
     known = unseen[np.isin(y[unseen], model.classes_)]  # a label that was not learnt from is never right
-    asked, posterior = at_stop(model, model.rows(X.iloc[known], y[known]))
+    rows = model.rows(X.iloc[known], y[known])
+    asked, posterior = at_stop(model, rows)
     right = model.classes_[posterior.argmax(axis=1)] == y[known]
     labels, counts = np.unique(y[learnt], return_counts=True)
     return {
@@ -64,6 +69,7 @@ def measure(table: str, seed: int, shuffled: bool = False, settings: Record | No
         "asked": float(asked.mean()),
         "confidence": float(posterior.max(axis=1).mean()),
         "calibration_error": expected_error(bins_of(posterior.max(axis=1), right)),
+        "unusual": alarms(model, rows.take(slice(JUDGED))),
         **fit_time,
     }
 
@@ -81,6 +87,15 @@ def noise(record: Record) -> float:
 
 def share(values: list[bool]) -> str:
     return f"{sum(values)} of {len(values)}"
+
+
+def unusual(when: str, records: list[Record]) -> str:
+    """The share of unseen rows whose answers were called unusual: of all splits, and of the worst one."""
+    found = [(one["unusual"][when][0], one["unusual"]["rows"]) for one in records if "unusual" in one]
+    if not found:
+        return NOTHING
+    n, rows = (sum(part) for part in zip(*found, strict=True))
+    return f"{n / rows:.2%} ({max(each / of for each, of in found):.1%})"
 
 
 def page(records: list[Record]) -> dict[str, str]:
@@ -107,11 +122,13 @@ def page(records: list[Record]) -> dict[str, str]:
             f"({rate:.1%}); {below} are below it and {len(covered) - sum(covered) - below} above it. Wanted are at "
             f"least {WANTED:.0%}: {met(rate, least=WANTED)}. The range is {width:.2f} wide on average.\n"
         )
+    alarmed = {"splits": shown["splits"], **{f"unusual {when}": partial(unusual, when) for when in WHEN}}
     of_guesses = "splits; announced from; to; found; always the same label; range holds it; says it may be guessing"
     guessing = {**{title: shown[title] for title in of_guesses.split("; ")}, "found": "accuracy|.3f"}
     return {
         "verdict": verdict,
         "figures": grid(by_table, shown, "table"),
+        "unusual": grid(by_table, alarmed, "table"),
         "guessing": grid(grouped(shuffled, "table"), guessing, "table"),
         "origins": origins(records),
     }
