@@ -210,10 +210,13 @@ def test_the_querier_that_held_out_rows_choose_learns_the_rest_alone(
     steps = {stage: max(one.step for one in reports if one.stage == stage) for stage in (1, 2)}
     n_steps = int(chosen(model)["steps"].split(" of ")[-1].replace(",", ""))
     assert steps[1] == pytest.approx(0.4 * n_steps, abs=1)
-    assert teachers is None or sum(steps.values()) == pytest.approx(n_steps, abs=1)
+    assert 0 < steps[2] <= 0.6 * n_steps + 1
     left = [one.seconds_left for one in reports if one.stage == 1][-1]
     assert left > 0  # the second part is still to come
-    assert (tmp_path / "alone" / "log.csv").exists()
+    log = pd.read_csv(tmp_path / "alone" / "log.csv")
+    # Beside teachers too, held-out rows tell which weights of a straight-through querier were best.
+    is_judged = teachers is None or chosen(model)["querier"] == "straight-through"
+    assert log["held_out_loss"].notna().any() == is_judged
 
 
 def test_few_rows_cannot_choose(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -270,7 +270,7 @@ class LearnerEstimator(PursuitEstimator):
             n_stages = len(self.stages)
             value = f"{n_stages} stage{'s' * (n_stages > 1)}, {n_steps} step{'s' * (n_planned > 1)}"
             reasons["stages"] = given("stages", value)
-        elif is_judged:
+        elif is_judged or n_trained < n_planned:
             reasons["steps"] = Reason("steps", f"{n_trained:,} of {n_planned:,}", "best on held-out rows")
         elif "steps" in reasons:  # of which there are fewer where rows are held out
             reasons["steps"] = replace(reasons["steps"], value=f"{n_planned:,}")

@@ -135,8 +135,10 @@ class VIPEstimator(TaughtEstimator):
         chosen, self._querier_reason = better_querier(learner, judging, self.max_queries)
         if isinstance(chosen, InformationVIP):
             chosen.learns_after = False
-        elif chosen.lookahead is not None:
-            chosen.lookahead.shorten(LOOKAHEAD_ALONE)
+        else:  # which may forget queries that pay off only later, where a look-ahead shortens
+            early_stopping = early_stopping or self._early_stopping(judging, rows)
+            if chosen.lookahead is not None:
+                chosen.lookahead.shorten(LOOKAHEAD_ALONE)
         _, ends = super()._train(chosen, rows, alone, seed, judging, early_stopping, second)
         return chosen, [
             Kept(CHOOSING * before.share + (1 - CHOOSING) * after.share, after.temperature)
