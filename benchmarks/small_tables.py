@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn import datasets
 
 from benchmarks.common import Stopwatch, at_stop, bins_of, expected_error, read_table
-from benchmarks.report import NOTHING, Record, columns, grid, grouped, met, origins
+from benchmarks.report import Record, columns, grid, grouped, met, origins
 from benchmarks.study import Study, every
 from benchmarks.unreliable import WHEN, alarms
 from pursuit import VIPClassifier
@@ -91,9 +91,7 @@ def share(values: list[bool]) -> str:
 
 def unusual(when: str, records: list[Record]) -> str:
     """The share of unseen rows whose answers were called unusual: of all splits, and of the worst one."""
-    found = [(one["unusual"][when][0], one["unusual"]["rows"]) for one in records if "unusual" in one]
-    if not found:
-        return NOTHING
+    found = [(one["unusual"][when][0], one["unusual"]["rows"]) for one in records]
     n, rows = (sum(part) for part in zip(*found, strict=True))
     return f"{n / rows:.2%} ({max(each / of for each, of in found):.1%})"
 
@@ -122,13 +120,14 @@ def page(records: list[Record]) -> dict[str, str]:
             f"({rate:.1%}); {below} are below it and {len(covered) - sum(covered) - below} above it. Wanted are at "
             f"least {WANTED:.0%}: {met(rate, least=WANTED)}. The range is {width:.2f} wide on average.\n"
         )
+    of_answers = {table: found for table, each in by_table.items() if (found := [o for o in each if "unusual" in o])}
     alarmed = {"splits": shown["splits"], **{f"unusual {when}": partial(unusual, when) for when in WHEN}}
     of_guesses = "splits; announced from; to; found; always the same label; range holds it; says it may be guessing"
     guessing = {**{title: shown[title] for title in of_guesses.split("; ")}, "found": "accuracy|.3f"}
     return {
         "verdict": verdict,
         "figures": grid(by_table, shown, "table"),
-        "unusual": grid(by_table, alarmed, "table"),
+        "unusual": grid(of_answers, alarmed, "table"),
         "guessing": grid(grouped(shuffled, "table"), guessing, "table"),
         "origins": origins(records),
     }
