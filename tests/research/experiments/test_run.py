@@ -238,7 +238,7 @@ def test_a_run_killed_while_measuring_is_not_trained_again(tmp_path: Path, monke
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "evaluate", killed)
+        patch.setattr(module, "evaluation_counts", killed)
         with pytest.raises(Killed):
             measure(make(tmp_path))
     before = weights(tmp_path)
