@@ -76,7 +76,7 @@ def _replied(task: Any, reply: Path) -> str:
     try:
         text = content.decode("utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig")
     except UnicodeDecodeError:
-        raise ValueError(f"{reply} is no text in UTF-8: save the reply as such.") from None
+        raise ValueError(f"{reply} is not UTF-8 text: save the reply as such.") from None
     read = read_reply(text, task.query_set)
     before, after = merged(task.query_set, read)
     show(difference(before, after) or "The reply changes nothing.")
