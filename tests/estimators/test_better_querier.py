@@ -202,6 +202,7 @@ def test_the_querier_that_held_out_rows_choose_learns_the_rest_alone(
 ) -> None:
     monkeypatch.setattr("pursuit.estimators.plan.TAUGHT", ((2000, Size(64, 64, 1e-2, 20)),))
     monkeypatch.setattr("pursuit.estimators.plan.UNTAUGHT", ((2000, Size(64, 64, 1e-2)),))
+    monkeypatch.setattr("pursuit.methods.vip.MANY_STEPS", 100)
     reports: list[Report] = []
     run = TrainingRun(folder=tmp_path, on_report=reports.append)
     X, y = table(together(1000, 0))
@@ -217,6 +218,15 @@ def test_the_querier_that_held_out_rows_choose_learns_the_rest_alone(
     # Beside teachers too, held-out rows tell which weights of a straight-through querier were best.
     is_judged = teachers is None or chosen(model)["querier"] == "straight-through"
     assert log["held_out_loss"].notna().any() == is_judged
+
+
+def test_beside_teachers_both_queriers_learn_all_of_few_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pursuit.estimators.plan.TAUGHT", ((2000, Size(64, 64, 1e-2, 20)),))
+    X, y = table(together(1000, 0))
+    model = VIPClassifier(network=MLP((32,)), teachers=[LogisticRegression()], held_out=0.3, random_state=0)
+    model.fit(X, y, run=TrainingRun(folder=tmp_path))
+    assert "querier" in chosen(model)
+    assert not (tmp_path / "alone").exists()
 
 
 def test_few_rows_cannot_choose(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,9 @@ LOOKAHEAD, LOOKAHEAD_ALONE = 5, 2
 decay to 1 once this querier is chosen."""
 CHOOSING = 0.4
 """Share of the steps in which both queriers learn; the one that held-out rows prefer has the rest for itself."""
+MANY_STEPS = 3500
+"""Beside teachers, so many steps are divided like this, as from 20,000 rows on: in the first of fewer, a
+straight-through querier has not yet found what pays off later."""
 ALONE = "alone"
 """The folder of the log and the checkpoints of those steps, in that of the training."""
 SLOWER = 0.5
@@ -116,8 +119,9 @@ class VIPEstimator(TaughtEstimator):
     ) -> tuple[Any, list[Kept]]:
         """Both queriers learn at first; then held-out rows choose one, and the classifier learns from its chains alone.
         By then the querier knows which queries pay off only later, and a look-ahead that shortens makes its next choice
-        more accurate. Where no rows are held out and teachers judge, both learn to the end."""
-        if not isinstance(learner, TwoQueriers) or judging is None or judging.target is not None:
+        more accurate. Beside teachers few steps are needed, and unless there are many, both learn to the end."""
+        is_long = isinstance(rows, Rows) and sum(stage.n_steps(len(rows)) for stage in stages) >= MANY_STEPS
+        if not isinstance(learner, TwoQueriers) or judging is None or not (early_stopping or is_long):
             return super()._train(learner, rows, stages, seed, judging, early_stopping, run)
         both = [stage.scaled(CHOOSING) for stage in stages]
         alone = [_slower(stage.scaled(1 - CHOOSING)) for stage in stages]
