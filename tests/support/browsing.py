@@ -178,7 +178,8 @@ class Visit:
         """Do something, and wait until something else is shown."""
         before = self.page.evaluate("document.querySelector('main').textContent")
         act()
-        self.page.wait_for_function("text => document.querySelector('main').textContent !== text", arg=before)
+        changed = "text => ![undefined, text].includes(document.querySelector('main')?.textContent)"
+        self.page.wait_for_function(changed, arg=before)
 
     def press(self, key: str) -> None:
         self.step(lambda: self.page.keyboard.press(key))

@@ -16,7 +16,7 @@ Visits = Callable[..., Visit]
 def test_the_first_page_lists_models_and_begins(visit: Visits, address: str) -> None:
     own = visit().open(address)
     assert own.page.locator(".model h2").count() == 4
-    own.page.wait_for_function("() => document.querySelector('main').innerText.includes('Right in')", timeout=20_000)
+    own.page.wait_for_function("() => document.querySelector('main')?.innerText.includes('Right in')", timeout=20_000)
     own.step(lambda: own.page.locator(".model a.first").first.click())
     own.page.wait_for_selector("#question")
     own.press("1")
