@@ -135,7 +135,7 @@ class _ActiveRows:
         self.query_set, self.stop, self.memory = query_set, stop, stop.start(n_rows, device)
         self.costs = query_set.costs.to(device)  # (Q,)
         self.rows = torch.arange(n_rows, device=device)
-        self.last = torch.full_like(self.rows, -1)  # (b,) what was asked last; -1: nothing
+        self.last = torch.full_like(self.rows, -1)  # (b,) the last query; -1 before the first
         self.n_left = history.asked.shape[1] - history.n_known  # (b,) queries that were not known initially
         self.n_asked, self.n_answered = torch.zeros_like(self.rows), torch.zeros_like(self.rows)  # (b,) each
         self.cost = torch.zeros(n_rows, device=device)  # (b,)

@@ -371,7 +371,7 @@ def _period(name: str, own: Sequence[SeenSession]) -> Period:
 
 
 def _n_learnt(task: dict[str, Any]) -> float:
-    """How many rows a model was trained on, by the notes that `pursuit train` keeps; infinite where there are none."""
+    """Number of training rows, from the notes that `pursuit train` keeps; infinite without notes."""
     n_rows = float(task.get("n_rows", math.inf)) * (1 - task.get("test_share", 0))
     return n_rows if n_rows > 0 else math.inf
 

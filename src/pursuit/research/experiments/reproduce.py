@@ -95,7 +95,7 @@ class Reproduction(ReproductionOptions):
 
     @property
     def protocols(self) -> tuple[Protocol, ...]:
-        """How chains are cut and counted, if the task or the recipe says so."""
+        """Rules to cut and count chains: those of the task, then those of the recipe."""
         return self.info.protocols + self.recipe.protocols
 
     @property

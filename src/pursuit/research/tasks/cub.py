@@ -429,7 +429,7 @@ def load(seed: int = 0) -> Task:
 
 
 MOST_QUERIES = 50
-"""Of a test photo in the released code, which answers a query before it records a belief: all that count are known."""
+"""Limit of the released code for a test photo. It answers a query before it records the belief, so all are known."""
 PAPER = paper_recipe(
     MLP((2000, 500)),
     paper_stage(RandomHistories(), 500),

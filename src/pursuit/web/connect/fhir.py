@@ -52,7 +52,7 @@ class Form:
     target: str = "result"
     """The code of what is predicted."""
     language: str | None = None
-    """Of what is not from the questions; by default theirs."""
+    """Language of all texts but the questions; by default that of the questions."""
 
     def __post_init__(self) -> None:
         if self.query_set.patches is not None:

@@ -52,7 +52,7 @@ class Form:
     title: str
     script: Script
     language: str | None = None
-    """Of what is not from the questions; by default theirs."""
+    """Language of all texts but the questions; by default that of the questions."""
 
     def say(self, text: str) -> str:
         """A text that is not from the questions, in their language."""
