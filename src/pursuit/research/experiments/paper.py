@@ -190,8 +190,8 @@ PLAN: tuple[PaperRun, ...] = (
     *planned(f"{TABLE_3}, Fig. 5c", 74, 1, dict.fromkeys(SYMCAT, 9.0), method="partial-vae", effort=0.2, curve=20),
     *planned(f"{TABLE_3}, Fig. 5c", 74, 1, dict.fromkeys(SYMCAT, 9.0), method="refuel", effort=0.2, curve=20),
     # With more training, to see whether it helps them.
-    *planned(f"{TABLE_3}, Fig. 5c", 73, 1, dict.fromkeys(SYMCAT, 9.0), method="partial-vae", curve=20),
-    *planned(f"{TABLE_3}, Fig. 5c", 68, 1, dict.fromkeys(SYMCAT, 14.0), method="refuel", effort=0.5, curve=20),
+    *planned(f"{TABLE_3}, Fig. 5c", 73, 1, dict.fromkeys(SYMCAT, 4.0), method="partial-vae", curve=20),
+    *planned(f"{TABLE_3}, Fig. 5c", 73, 1, dict.fromkeys(SYMCAT, 6.0), method="refuel", curve=20),
     *planned("Table 5", 72, 3, {"cub": 3.0, "huffpost": 2.0, "mnist": 3.0, "fashion-mnist": 2.0}, method=ALL_ANSWERS),
     *planned("Table 5", 72, 3, dict.fromkeys(PHOTOS, 10.0), method=ALL_ANSWERS),
     *planned(TABLES_2_5, 70, 1, {**DIGITS, **CUB_AND_WORDS}, method="ram", published=True),
