@@ -453,29 +453,37 @@ def axis_table(done: Mapping[PaperRun, Result]) -> str:
     rows = []
     for task in AREAS:
         cells = [cell for cell in area_row(task)[1:] if isinstance(cell, Cell) and cell.read != SO_FAR]
-        found = [(cell, [own for run, own in done.items() if run.way == cell.way]) for cell in cells]
-        areas = [np.array([_areas_so_far(result, cell.read) for result in own]) for cell, own in found]
-        for ruler in (titles.index(title) for title in ("Random", STRAIGHT) if len(areas[0])):
-            n = 1 + int(np.abs(areas[ruler].mean(axis=0) - cells[ruler].printed).argmin())
-            row = []
-            for number, (cell, results) in enumerate(found):
-                ours = areas[number][:, n - 1].tolist()
-                judged = verdict(cell.printed, ours, results[0].n_test)
-                if number == ruler:
-                    is_met = abs(mean_and_sd(ours).mean - cell.printed) < 0.002
-                    judged = "sets the axis" if is_met else f"{judged}, and no axis brings it nearer"
-                effort = f" at effort {cell.way.effort:g}" if cell.way and cell.way.effort != 1 else ""
-                row.append(rf"{cell.printed:.3f} \| {mean_and_spread(mean_and_sd(ours))}{effort} \| {judged}")
-            row += [NOTHING] * (len(titles) - len(row))
-            rows.append([NAMES[task], titles[ruler], f"1 to {n}", *row])
+        curves = [
+            [means for run, own in done.items() if run.way == cell.way for means in areas(own, cell)] for cell in cells
+        ]
+        for ruler in (titles.index(title) for title in ("Random", STRAIGHT)):
+            if not curves[ruler]:
+                continue
+            n = int(np.abs(np.mean(curves[ruler], axis=0) - cells[ruler].printed).argmin())
+            row = [_over_axis(cell, [means[n] for means in own], task) for cell, own in zip(cells, curves, strict=True)]
+            ours = float(np.mean([means[n] for means in curves[ruler]]))
+            if abs(ours - cells[ruler].printed) < 0.002:
+                row[ruler] = re.sub(r"\w+$", "sets the axis", row[ruler])
+            else:
+                row[ruler] += ", and no axis brings it nearer"
+            rows.append([NAMES[task], titles[ruler], f"1 to {n + 1}", *row, *[NOTHING] * (len(titles) - len(row))])
     return table(["dataset", "axis set by", "queries", *titles], rows)
 
 
-def _areas_so_far(result: Result, read: str) -> np.ndarray:
-    """The mean accuracy over 1 to each number of queries."""
-    curve = result.beside[RANDOM_ORDER] if read == "random area" else result.evaluation
-    accuracy = np.array(curve.accuracy_by_asked)[1:]
-    return accuracy.cumsum() / np.arange(1, len(accuracy) + 1)
+def areas(result: Result, cell: Cell) -> list[np.ndarray]:
+    """The mean accuracy over 1 to each number of queries, where everything was asked."""
+    measured = result.beside.get(RANDOM_ORDER) if cell.read == "random area" else result.evaluation
+    accuracy = np.array((measured and measured.accuracy_by_asked) or [0.0])[1:]
+    is_whole = len(accuracy) == result.evaluation.n_queries
+    return [accuracy.cumsum() / np.arange(1, len(accuracy) + 1)] if is_whole else []
+
+
+def _over_axis(cell: Cell, ours: Sequence[float], task: str) -> str:
+    if not ours:
+        return NOTHING
+    effort = f" at effort {cell.way.effort:g}" if cell.way and cell.way.effort != 1 else ""
+    judged = verdict(cell.printed, ours, TASKS[task].n_test)
+    return rf"{cell.printed:.3f} \| {mean_and_spread(mean_and_sd(ours))}{effort} \| {judged}"
 
 
 def exact_table(done: Mapping[PaperRun, Result]) -> str:
@@ -489,6 +497,8 @@ def exact_table(done: Mapping[PaperRun, Result]) -> str:
                 for result in found
                 if EXACT_IP in result.beside
             ]
+            if not pairs:
+                continue
             cells = [
                 f"{mean_and_spread(mean_and_sd([own[n] for own, _ in pairs]))} "
                 f"({mean_and_sd([exact[n] for _, exact in pairs]).mean:.3f})"
@@ -522,8 +532,15 @@ def otherwise_table(done: Mapping[PaperRun, Result]) -> str:
             judged = verdict(accuracy, after, results[0].n_test)
             ours = f"{mean_and_spread(mean_and_sd(after))} after {n_queries}"
             budget = r" \| ".join([f"{accuracy:.3f} after {printed_length:.2f}", ours, str(len(after)), judged])
-            rows.append([NAMES[task], title, criterion, length, there, budget])
-    return table(["dataset", "querier", "criterion", "its length", "accuracy there", "a budget for every row"], rows)
+            free = [one for result in results for one in result.protocols if one.name == "no cap"]
+            uncapped = NOTHING
+            if free:
+                level, counted = (mean_and_sd([getattr(one, key) for one in free]) for key in ("level", "mean_counted"))
+                right = mean_and_spread(mean_and_sd([one.accuracy for one in free]))
+                uncapped = f"{right} after {counted.mean:.2f}, at {level.mean:.3f}"
+            rows.append([NAMES[task], title, criterion, length, there, uncapped, budget])
+    columns = ["dataset", "querier", "criterion", "its length", "accuracy there", "a lower confidence, no cap"]
+    return table([*columns, "a budget for every row"], rows)
 
 
 def runs_table(done: Mapping[PaperRun, Result]) -> str:
