@@ -2,6 +2,7 @@
 what is missing."""
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -28,9 +29,11 @@ from pursuit.research.experiments.run import EXACT_IP, RANDOM_ORDER
 from pursuit.research.tasks import TASKS
 
 FOLDER = RESULTS / "paper"
-G_IP_TEST_ROWS, SOME_ROWS = 100, "some test rows and queries"
-AXIS, PATIENTS = "the axis of the printed area is not stated", "other patients"
-OF_X = "it learns from photos or texts themselves"
+SOME_ROWS = "some test rows and queries"
+AXIS, PATIENTS = "axis not stated", "other patients"
+OF_X = "quoted in the paper; it learns from images or texts themselves"
+SEE_ALL = ("cifar10", "cifar100")
+"""Tasks whose queries show everything there is to see: a black box given Q(X) is one given X."""
 NO_IMAGES, QUEUED = "its training images were not at hand", "in the queue"
 NAMES = {
     **{
@@ -97,6 +100,18 @@ def way(task: str, method: str = "vip", **wanted: Any) -> PaperRun | None:
     """The first way in which the plan measures a method on a task."""
     wanted = {"task": task, "method": method, "published": False, "is_ablation": False, "rows": None, **wanted}
     return next((run.way for run in PLAN if all(getattr(run, key) == wanted[key] for key in wanted)), None)
+
+
+def longest(task: str, method: str) -> PaperRun | None:
+    """The way with the most training that the plan has for a method on a task."""
+    first = way(task, method)
+    efforts = [run.effort for run in PLAN if first and replace(run.way, effort=first.effort) == first]
+    return way(task, method, effort=max(efforts)) if efforts else None
+
+
+def g_ip_rows(task: str) -> int:
+    """The number of test rows that G-IP is measured on."""
+    return min((run.rows for run in PLAN if run.task == task and run.method == G_IP and run.rows), default=0)
 
 
 def stop(result: Result) -> tuple[float, float]:
@@ -183,12 +198,12 @@ def area_row(task: str) -> list[str | Cell]:
     straight, information = (way(task, querier=querier) for querier in (STRAIGHT_THROUGH, INFORMATION))
     rams = [(way(task, method), "area") for method in ("ram", "ram+")]
     released = [(way(task, method, published=True), "area") for method in ("ram", "ram+")]
-    g_ip = way(task, G_IP, published=True, rows=G_IP_TEST_ROWS), SO_FAR
+    g_ip = way(task, G_IP, published=True, rows=g_ip_rows(task)), SO_FAR
     ours = [(straight, "random area"), *rams, *released, g_ip, (straight, "area"), (information, "area")]
     of_random, ram, ram_plus, of_g_ip, vip = AREAS[task]
     pairs = zip([of_random, ram, ram_plus, ram, ram_plus, of_g_ip, vip, vip], ours, strict=True)
     why = NO_IMAGES if task == "kmnist" else QUEUED
-    beside = way(task, querier=STRAIGHT_THROUGH, rows=G_IP_TEST_ROWS)
+    beside = way(task, querier=STRAIGHT_THROUGH, rows=g_ip_rows(task))
     cells = [
         Cell(printed, read, one, spread, AXIS, why, beside if read == SO_FAR else None)
         for (printed, spread), (one, read) in pairs
@@ -201,7 +216,7 @@ def medical_row(task: str) -> list[str | Cell]:
     by_paper = way(task, querier=STRAIGHT_THROUGH, recipe="paper")
     ways = [way(task, "partial-vae"), way(task, "refuel"), *by_querier, by_paper]
     *rivals, vip = AFTER_20[task]
-    longer = [way(task, method, effort=1.0) for method in ("partial-vae", "refuel")] + [None] * 3
+    longer = [longest(task, method) for method in ("partial-vae", "refuel")] + [None] * 3
     of_all = zip([*rivals, vip, vip, vip], ways, longer, strict=True)
     why = PATIENTS if task.startswith("symcat") else ""
     return [
@@ -213,8 +228,9 @@ def medical_row(task: str) -> list[str | Cell]:
 def training_row(task: str, method: str) -> list[str | Cell]:
     """A rival by how long it was trained."""
     printed = dict(zip(("partial-vae", "refuel"), AFTER_20[task], strict=False))[method][0]
-    ways = [way(task, method), way(task, method, effort=1.0)]
-    return [NAMES[task], METHODS[method].title, *(Cell(printed, "after 20", one, None, PATIENTS) for one in ways)]
+    ways = [way(task, method), longest(task, method)]
+    cells = (Cell(printed, "after 20", one, None, PATIENTS) for one in ways)
+    return [NAMES[task], METHODS[method].title, *cells, f"{ways[1].effort:g}" if ways[1] else NOTHING]
 
 
 def _variants(task: str) -> dict[str, PaperRun]:
@@ -231,7 +247,7 @@ def stopped_rows(task: str) -> list[list[str | Cell]]:
     criterion, printed_length, accuracy, given_all, black_box, of_x = STOPPED[task]
     why = NO_IMAGES if task == "kmnist" else QUEUED
     box = Cell(black_box, "all answers", way(task, ALL_ANSWERS), not_run=why)
-    beside: list[str | Cell] = [box, Cell(of_x, "all answers", None, not_run=OF_X)]
+    beside = [box, replace(box, printed=of_x) if task in SEE_ALL else Cell(of_x, "all answers", None, not_run=OF_X)]
     rows: list[list[str | Cell]] = []
     for title, one in _variants(task).items():
         reads = ((printed_length, LENGTH), (accuracy, "accuracy there"), (given_all, "all answers"))
@@ -255,11 +271,22 @@ TABLES = {
         [medical_row(task) for task in AFTER_20],
     ),
     "longer": (
-        ["dataset", "method", "a fifth of the training", "all of it"],
+        ["dataset", "method", "a fifth of the training", "the longest run", "its effort"],
         [training_row(f"symcat-{n}", method) for method in ("partial-vae", "refuel") for n in (200, 300, 400)],
     ),
     "table 5": (STOPPED_COLUMNS, [row for task in STOPPED for row in stopped_rows(task)]),
 }
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve of a figure: a mean over seeds."""
+
+    way: PaperRun | None
+    colour: str
+    style: str = "-"
+    measured: str = ""
+    """`BUDGET`: by the number of queries asked, whatever the panel shows; or what was measured beside it."""
 
 
 @dataclass(frozen=True)
@@ -268,38 +295,60 @@ class Panel:
 
     task: str
     rule: str
-    """Which stopping rule is varied: how the rules of a curve begin, or `BUDGET`."""
-    curves: Mapping[str, PaperRun | None]
+    """Which stopping rules are varied, as a regular expression of their names, or `BUDGET`."""
+    lines: Mapping[str, Line]
     longest: int
     """Where the axis ends."""
+    note: str = ""
+    """What its title says besides the task."""
 
 
-BUDGET, BY_CONFIDENCE, BY_STABILITY = "budget", "confidence=", "stability="
-SAMPLINGS = {"IRS": "irs", "SBS": "sbs", "IRS+SBS": "irs+sbs"}
+BUDGET, BY_CONFIDENCE, BY_STABILITY = "budget", r"confidence=[\d.]+", r"stability=[\d.]+"
+BY_THREE_STABLE = BY_STABILITY + "x3"
 LONGEST = {"cub": 150, "huffpost": 600, "mnist": 60, "fashion-mnist": 150, "cifar10": 49, "cifar100": 49}
 
 
 def rivals(task: str, rule: str) -> Panel:
     """V-IP by both queriers beside what it is compared with."""
-    by_querier = {querier: way(task, querier=querier) for querier in (STRAIGHT_THROUGH, INFORMATION)}
-    others = {name: way(task, name.lower()) for name in ("RAM", "RAM+", "G-IP", "Partial-VAE", "REFUEL")}
-    curves = {**{f"V-IP ({querier})": one for querier, one in by_querier.items()}, **others}
-    return Panel(task, rule, curves, LONGEST.get(task, 20))
+    straight, information = (way(task, querier=querier) for querier in (STRAIGHT_THROUGH, INFORMATION))
+    lines = {STRAIGHT: Line(straight, "C0"), BY_INFORMATION: Line(information, "C1")}
+    for number, method in enumerate(("ram", "ram+", "partial-vae", "refuel"), start=2):
+        title = METHODS[method].title
+        first, longer = way(task, method), longest(task, method)
+        lines[title] = Line(first, f"C{number}")
+        lines[f"{title}, longer"] = Line(None if longer == first else longer, f"C{number}", "-.")
+        lines[f"{title}, published"] = Line(way(task, method, published=True), f"C{number}", "--")
+    if rule != BUDGET:
+        lines[f"{STRAIGHT}, by budget"] = Line(straight, "C0", "--", BUDGET)
+    lines["random order, by budget"] = Line(straight, "0.4", ":", RANDOM_ORDER)
+    lines["exact IP"] = Line(straight, "black", "--", EXACT_IP)
+    return Panel(task, rule, lines, LONGEST.get(task, 20))
+
+
+def on_some_rows(task: str) -> Panel:
+    """G-IP and V-IP on the same rows."""
+    of_g_ip = way(task, G_IP, published=True, rows=g_ip_rows(task))
+    vip = way(task, querier=STRAIGHT_THROUGH, rows=g_ip_rows(task))
+    lines = {STRAIGHT: Line(vip, "C0"), "G-IP": Line(of_g_ip, "C6")}
+    return Panel(task, BUDGET, lines, LONGEST[task], f", {g_ip_rows(task)} test rows")
 
 
 def ablation(task: str, rule: str, titles: Mapping[str, Mapping[str, Any]]) -> Panel:
-    curves = {title: way(task, is_ablation=True, **wanted) for title, wanted in titles.items()}
-    return Panel(task, rule, curves, LONGEST.get(task, 20))
+    ways = {title: way(task, is_ablation=True, **wanted) for title, wanted in titles.items()}
+    lines = {title: Line(one, f"C{number}") for number, (title, one) in enumerate(ways.items())}
+    return Panel(task, rule, lines, LONGEST.get(task, 20))
 
 
-BY_SAMPLING = {title: {"sampling": sampling} for title, sampling in SAMPLINGS.items()}
+BY_SAMPLING = {title: {"sampling": title.lower()} for title in ("IRS", "SBS", "IRS+SBS")}
+BY_NETWORK = {"set": {"network": "set"}, "masked": {"network": "masked"}}
 FIGURES: Mapping[str, Sequence[Panel]] = {
     "figure-4": [
         *(rivals(task, BY_CONFIDENCE) for task in ("mnist", "fashion-mnist", "huffpost")),
         rivals("cub", BY_STABILITY),
+        *(on_some_rows(task) for task in ("mnist", "fashion-mnist", "huffpost", "cub")),
     ],
     "figure-5": [rivals(task, BUDGET) for task in ("cifar10", "cifar100", "symcat-200")],
-    "figure-11": [ablation("cub", BY_STABILITY, {"set": {"network": "set"}, "masked": {"network": "masked"}})],
+    "figure-11": [ablation("cub", rule, BY_NETWORK) for rule in (BY_THREE_STABLE, BUDGET)],
     "figure-12": [
         *(ablation(task, BY_CONFIDENCE, BY_SAMPLING) for task in ("mnist", "fashion-mnist", "huffpost")),
         *(ablation(task, BUDGET, BY_SAMPLING) for task in ("symcat-200", "symcat-300", "symcat-400")),
@@ -312,45 +361,58 @@ against a budget."""
 
 
 def curve(result: Result, rule: str) -> tuple[list[float], list[float]]:
-    """Mean lengths, rising, and the accuracy at each."""
-    if rule == BUDGET:
-        accuracy = result.evaluation.accuracy_by_asked
+    """Mean lengths, rising, and the accuracy at each, by the rules of a panel or as a `Line` is measured."""
+    if rule in (BUDGET, RANDOM_ORDER, EXACT_IP):
+        measured = result.evaluation if rule == BUDGET else result.beside.get(rule)
+        accuracy = (measured.accuracy_by_asked if measured else None) or []
         return [float(n) for n in range(len(accuracy))], accuracy
-    rules = (at for at in result.evaluation.trade_off if at.rule.startswith(rule) and "x" not in at.rule)
+    rules = (at for at in result.evaluation.trade_off if re.fullmatch(rule, at.rule))
     points = sorted((at.mean_asked, at.accuracy) for at in rules)
     return [length for length, _ in points], [accuracy for _, accuracy in points]
 
 
 def draw_panel(axes: Any, panel: Panel, done: Mapping[PaperRun, Result]) -> None:
-    """A mean over seeds for every curve, with a band of a standard deviation where there are several."""
-    for number, (title, one) in enumerate(panel.curves.items()):
-        curves = [curve(result, panel.rule) for run, result in done.items() if one and run.way == one]
-        curves = [each for each in curves if each[0]]
+    """A mean over seeds for every curve, with a band of a standard deviation where there are several. The axis has room
+    for all that panels compare, but for its first twentieth."""
+    from matplotlib.transforms import ScaledTranslation
+
+    lowest = 1.0
+    for title, line in panel.lines.items():
+        results = [result for run, result in done.items() if line.way and run.way == line.way]
+        curves = [each for result in results if (each := curve(result, line.measured or panel.rule))[0]]
         if not curves:
             continue
         ends = max(each[0][0] for each in curves), min(min(each[0][-1] for each in curves), panel.longest)
-        grid = np.linspace(*ends, 200)
+        grid = np.linspace(*ends, 400)
         values = np.stack([np.interp(grid, *each) for each in curves])
-        colour, mean, sd = f"C{number}", values.mean(axis=0), values.std(axis=0, ddof=len(curves) > 1)
-        axes.plot(grid, mean, color=colour, label=f"{title}, {len(curves)}")
-        axes.fill_between(grid, mean - sd, mean + sd, color=colour, alpha=0.2, linewidth=0)
-    axes.set(title=NAMES[panel.task], xlabel="queries" if panel.rule == BUDGET else "mean length", xlim=(0, None))
+        mean, sd = values.mean(axis=0), values.std(axis=0, ddof=len(curves) > 1)
+        effort = f" at effort {line.way.effort:g}" if line.way and line.way.effort != 1 else ""
+        n_seeds = "1 seed" if len(curves) == 1 else f"{len(curves)} seeds"
+        axes.plot(grid, mean, line.style, color=line.colour, label=f"{title}{effort}, {n_seeds}")
+        axes.fill_between(grid, mean - sd, mean + sd, color=line.colour, alpha=0.2, linewidth=0)
+        is_seen = grid >= ends[1] / 20
+        lowest = lowest if line.measured else min(lowest, (mean - sd)[is_seen].min(initial=1.0))
+    axes.set(title=NAMES[panel.task] + panel.note, xlim=(0, None), ylim=(max(0, lowest - 0.02), None))
+    axes.set_xlabel("queries" if panel.rule == BUDGET else "mean length")
     axes.grid(alpha=0.3)
-    if axes.get_legend_handles_labels()[0]:  # below, where no curve can be
-        axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, frameon=False)
+    if axes.get_legend_handles_labels()[0]:  # below, where no curve can be: so many inches, however high the axes are
+        below = axes.transAxes + ScaledTranslation(0, -0.42, axes.figure.dpi_scale_trans)
+        axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below, frameon=False)
 
 
 def draw(_: list[Record], folder: Path) -> None:
-    """Each figure of `FIGURES` as a picture. Legends say how many seeds a curve is the mean of."""
+    """Each figure of `FIGURES` as a picture, with the panels that compare something by now."""
     import matplotlib.pyplot as plt
+    from PIL import Image
 
     done = read_records(FOLDER)
+    ways = {run.way for run in done}
     for name, panels in FIGURES.items():
-        shown = [panel for panel in panels if any(run.way in panel.curves.values() for run in done)]
+        shown = [panel for panel in panels if sum(line.way in ways for line in panel.lines.values()) > 1]
         if shown:
             n_columns = min(len(shown), 4)
             shape = -(-len(shown) // n_columns), n_columns
-            figure, axes = plt.subplots(*shape, figsize=(4 * shape[1], 3.5 * shape[0]), squeeze=False)
+            figure, axes = plt.subplots(*shape, figsize=(4 * shape[1], 4 * shape[0]), squeeze=False)
             for panel, own in zip_longest(shown, axes.flat):
                 if panel is None:
                     own.set_axis_off()
@@ -359,8 +421,69 @@ def draw(_: list[Record], folder: Path) -> None:
             for first in axes[:, 0]:
                 first.set_ylabel("accuracy")
             figure.tight_layout()
-            figure.savefig(folder / "paper" / f"{name}.png", dpi=110)
+            path = folder / "paper" / f"{name}.png"
+            figure.savefig(path, dpi=110)
             plt.close(figure)
+            few = Image.open(path).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+            few.save(path, optimize=True)
+
+
+VERDICTS = ("ahead", "level", "behind", "not comparable", "not run")
+
+
+def counts_table(done: Mapping[PaperRun, Result]) -> str:
+    """How many cells of each table have which verdict, and how many of those are in columns of V-IP."""
+    rows = []
+    for name in ("table 2", "table 3", "table 5"):
+        columns, lines = TABLES[name]
+        found = [
+            (cell_text(cell, done).split(r" \| ")[-1].split(" (")[0], title.startswith("V-IP"))
+            for line in lines
+            for title, cell in zip(columns, line, strict=True)
+            if isinstance(cell, Cell) and cell.read != LENGTH
+        ]
+        numbers = [(sum(one == each for one, _ in found), found.count((each, True))) for each in VERDICTS]
+        rows.append([name.capitalize(), *(f"{n} ({n_vip})" for n, n_vip in numbers)])
+    return table(["cells, in brackets those of V-IP", *VERDICTS], rows)
+
+
+def axis_table(done: Mapping[PaperRun, Result]) -> str:
+    """The areas of Table 2 over the first queries, as many as give Random, or V-IP, its printed area."""
+    titles = [title for title in TABLES["table 2"][0][1:] if title != "G-IP"]
+    rows = []
+    for task in AREAS:
+        cells = [cell for cell in area_row(task)[1:] if isinstance(cell, Cell) and cell.read != SO_FAR]
+        curves = [
+            [means for run, own in done.items() if run.way == cell.way for means in areas(own, cell)] for cell in cells
+        ]
+        for ruler in (titles.index(title) for title in ("Random", STRAIGHT)):
+            if not curves[ruler]:
+                continue
+            n = int(np.abs(np.mean(curves[ruler], axis=0) - cells[ruler].printed).argmin())
+            row = [_over_axis(cell, [means[n] for means in own], task) for cell, own in zip(cells, curves, strict=True)]
+            ours = float(np.mean([means[n] for means in curves[ruler]]))
+            if abs(ours - cells[ruler].printed) < 0.002:
+                row[ruler] = re.sub(r"\w+$", "sets the axis", row[ruler])
+            else:
+                row[ruler] += ", and no axis brings it nearer"
+            rows.append([NAMES[task], titles[ruler], f"1 to {n + 1}", *row, *[NOTHING] * (len(titles) - len(row))])
+    return table(["dataset", "axis set by", "queries", *titles], rows)
+
+
+def areas(result: Result, cell: Cell) -> list[np.ndarray]:
+    """The mean accuracy over 1 to each number of queries, where everything was asked."""
+    measured = result.beside.get(RANDOM_ORDER) if cell.read == "random area" else result.evaluation
+    accuracy = np.array((measured and measured.accuracy_by_asked) or [0.0])[1:]
+    is_whole = len(accuracy) == result.evaluation.n_queries
+    return [accuracy.cumsum() / np.arange(1, len(accuracy) + 1)] if is_whole else []
+
+
+def _over_axis(cell: Cell, ours: Sequence[float], task: str) -> str:
+    if not ours:
+        return NOTHING
+    effort = f" at effort {cell.way.effort:g}" if cell.way and cell.way.effort != 1 else ""
+    judged = verdict(cell.printed, ours, TASKS[task].n_test)
+    return rf"{cell.printed:.3f} \| {mean_and_spread(mean_and_sd(ours))}{effort} \| {judged}"
 
 
 def exact_table(done: Mapping[PaperRun, Result]) -> str:
@@ -374,6 +497,8 @@ def exact_table(done: Mapping[PaperRun, Result]) -> str:
                 for result in found
                 if EXACT_IP in result.beside
             ]
+            if not pairs:
+                continue
             cells = [
                 f"{mean_and_spread(mean_and_sd([own[n] for own, _ in pairs]))} "
                 f"({mean_and_sd([exact[n] for _, exact in pairs]).mean:.3f})"
@@ -407,8 +532,15 @@ def otherwise_table(done: Mapping[PaperRun, Result]) -> str:
             judged = verdict(accuracy, after, results[0].n_test)
             ours = f"{mean_and_spread(mean_and_sd(after))} after {n_queries}"
             budget = r" \| ".join([f"{accuracy:.3f} after {printed_length:.2f}", ours, str(len(after)), judged])
-            rows.append([NAMES[task], title, criterion, length, there, budget])
-    return table(["dataset", "querier", "criterion", "its length", "accuracy there", "a budget for every row"], rows)
+            free = [one for result in results for one in result.protocols if one.name == "no cap"]
+            uncapped = NOTHING
+            if free:
+                level, counted = (mean_and_sd([getattr(one, key) for one in free]) for key in ("level", "mean_counted"))
+                right = mean_and_spread(mean_and_sd([one.accuracy for one in free]))
+                uncapped = f"{right} after {counted.mean:.2f}, at {level.mean:.3f}"
+            rows.append([NAMES[task], title, criterion, length, there, uncapped, budget])
+    columns = ["dataset", "querier", "criterion", "its length", "accuracy there", "a lower confidence, no cap"]
+    return table([*columns, "a budget for every row"], rows)
 
 
 def runs_table(done: Mapping[PaperRun, Result]) -> str:
@@ -437,6 +569,8 @@ def page(_: list[Record]) -> dict[str, str]:
             name: table(columns, [[cell_text(cell, done) for cell in row] for row in rows])
             for name, (columns, rows) in TABLES.items()
         },
+        "verdicts": counts_table(done),
+        "axis": axis_table(done),
         "otherwise": otherwise_table(done),
         "exact": exact_table(done),
         "runs": runs_table(done),

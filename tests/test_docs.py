@@ -249,7 +249,7 @@ def test_figures_beside_methods_are_those_of_the_results() -> None:
     """Where results are measured again, what is said about methods must follow: its figures are on the linked pages."""
     text = (DOCS / "methods.md").read_text(encoding="utf-8")
     said = text.split("## What was measured")[1].split("## The methods")[0]
-    pages = [DOCS / link for link in set(re.findall(r"\((results/\w+\.md)\)", said))]
+    pages = [DOCS / link for link in set(re.findall(r"\((results/[\w-]+\.md)\)", said))]
     measured = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     figures = re.findall(r"\d+\.\d+|\d+%", said)
     assert len(figures) > 40

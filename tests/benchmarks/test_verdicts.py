@@ -31,6 +31,41 @@ def test_the_paper_is_judged_by_two_standard_errors() -> None:
     assert paper.verdict(0.95, [0.90], 50) == "level"  # so few rows prove nothing
 
 
+def test_the_page_of_the_paper_needs_no_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks import paper
+
+    monkeypatch.setattr(paper, "read_records", lambda folder: {})
+    sections = paper.page([])
+    assert "not run" in sections["table 2"]
+    assert sections["verdicts"].splitlines()[2].split(" | ")[1:5] == ["0 (0)"] * 4
+    assert len(sections["axis"].splitlines()) == len(sections["exact"].splitlines()) == 2
+
+
+def test_the_longest_run_of_a_rival_stands_in_its_cell() -> None:
+    from benchmarks import paper
+    from pursuit.research.experiments.paper import PLAN
+
+    first, longest = paper.way("symcat-200", "refuel"), paper.longest("symcat-200", "refuel")
+    assert first is not None
+    assert longest is not None
+    assert (first.effort, longest.effort) == (0.2, 1.0)
+    result = paper.read_records(paper.FOLDER, tuple(run for run in PLAN if run == first))[first]
+    cell = paper.medical_row("symcat-200")[2]
+    assert "at effort 0.2" in paper.cell_text(cell, {first: result})
+    assert "at effort" not in paper.cell_text(cell, {first: result, longest: result})
+
+
+def test_areas_are_compared_over_an_axis_that_one_of_them_sets() -> None:
+    from benchmarks import paper
+    from pursuit.research.experiments.paper import PLAN
+
+    straight, ram = paper.way("cub"), paper.way("cub", "ram")
+    done = paper.read_records(paper.FOLDER, tuple(run for run in PLAN if run in (straight, ram)))
+    lines = paper.axis_table(done).splitlines()[2:]
+    assert [line.split(" | ")[1] for line in lines] == ["Random", paper.STRAIGHT]
+    assert [line.count("sets the axis") for line in lines] == [1, 1]
+
+
 @pytest.mark.slow
 def test_trees_are_chosen_on_held_out_rows_and_ask_columns_once() -> None:
     from benchmarks import tables

@@ -66,7 +66,7 @@ def test_made_conversations_are_read(data: Path, name: str) -> None:
 
 
 def test_missing_conversations_are_reported_with_their_origin(data: Path) -> None:
-    with pytest.raises(MissingData, match="Diaformer"):
+    with pytest.raises(MissingData, match="Medical_DS on GitHub"):
         dialogues.load("dxy")
 
 

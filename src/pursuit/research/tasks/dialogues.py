@@ -25,13 +25,11 @@ from pursuit.training.schedule import AdamW, Stage
 CANNOT_SAY = "can't say"
 UNKNOWN = "UNK"
 """The value of a symptom in a goal set that nobody knows of."""
-ORIGIN = (
-    "Put {file}, from data/{name}_dataset of jymChen/Diaformer on GitHub, into the folder {name}; if it is not there, "
-    "its README says where it was first published ({first})."
-)
-FIRST = {
-    "muzhi": "acl2018-mds.zip at www.sdspeople.fudan.edu.cn/zywei/data",
-    "dxy": "HCPLab-SYSU/Medical_DS on GitHub",
+ORIGIN = {
+    "muzhi": "Put acl2018-mds.p, from data/muzhi_dataset of jymChen/Diaformer on GitHub (first published as "
+    "acl2018-mds.zip at www.sdspeople.fudan.edu.cn/zywei/data), into the folder muzhi.",
+    "dxy": "Put dxy_dialog_data_dialog_v2.pickle, from the archive that the README of HCPLab-SYSU/Medical_DS on GitHub "
+    "links to as the DX dataset, into the folder dxy.",
 }
 RELEASED = {"muzhi": "acl2018-mds.p", "dxy": "dxy_dialog_data_dialog_v2.pickle"}
 GOAL_SET = "goal_set.p"
@@ -43,7 +41,7 @@ SHA256 = {
 FILES = {
     name: DataFile(
         f"{name}/{file}",
-        origin=ORIGIN.format(file=file, name=name, first=FIRST[name]),
+        origin=ORIGIN[name],
         alternatives=(
             DataFile(f"{name}/{name}.json.gz", sha256=SHA256[name]),
             DataFile(f"{name}/{GOAL_SET}"),
