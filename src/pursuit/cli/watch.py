@@ -22,6 +22,15 @@ def watch(
     tolerance: Annotated[
         float, Option("How much more often than it says the model may be wrong.", min=0.0, max=0.5)
     ] = 0.05,
+    settled_after: Annotated[
+        int,
+        Option(
+            "Judge results only so many days after their session began: where wrong ones are known sooner than right "
+            "ones, as many as it takes until both are.",
+            min=0,
+            max=36500,
+        ),
+    ] = 0,
     to: Annotated[Path | None, Option("Write a page into this file.", "--out")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -32,6 +41,7 @@ def watch(
     from pursuit import load
     from pursuit.cli.evaluate import check_page
     from pursuit.cli.served_models import kept_sessions
+    from pursuit.estimators.saving import fingerprint
     from pursuit.files import write_whole
     from pursuit.report.facts import share
     from pursuit.report.watch import Watch
@@ -39,7 +49,8 @@ def watch(
     if to is not None:
         check_page(to)
     estimator = load(model)
-    found = Watch.of(estimator, kept_sessions(model, database), alarm, tolerance)
+    sessions = kept_sessions(model, database)
+    found = Watch.of(estimator, sessions, alarm, tolerance, fingerprint=fingerprint(model), settled_after=settled_after)
     if to is not None:
         write_whole(to, found.html(model.resolve().name).encode())
     if as_json:

@@ -12,7 +12,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,7 +30,7 @@ from pursuit.inference.unusual import FALSE_ALARMS, LEAST_VARIANCE, knows_unusua
 from pursuit.queries.column import with_point
 from pursuit.report.facts import count, share
 from pursuit.report.page import render
-from pursuit.sessions.log import Reject, Tell
+from pursuit.sessions.log import GoOn, Reject, Tell
 from pursuit.sessions.session import Session
 
 ALARM = 0.01
@@ -46,6 +46,10 @@ LEAST_ANSWERS = 20
 MOST_LISTED = 50
 
 
+STATED = "stated"
+"""Where saved moves keep the first result, if the person did not leave it at that."""
+
+
 class KeptSession(Protocol):
     """What is kept of a session."""
 
@@ -56,7 +60,21 @@ class KeptSession(Protocol):
     @property
     def created(self) -> datetime.datetime: ...
     @property
+    def updated(self) -> datetime.datetime: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
     def moves(self) -> dict[str, Any]: ...
+    @property
+    def done(self) -> bool: ...
+    @property
+    def outcome(self) -> str | None: ...
+    @property
+    def probability(self) -> float | None: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
     @property
     def truth(self) -> str | None: ...
     @property
@@ -64,10 +82,29 @@ class KeptSession(Protocol):
 
 
 @dataclass(frozen=True)
+class StatedResult:
+    """A result as the person saw it."""
+
+    outcome: str | None
+    probability: float | None
+    low: float | None
+    high: float | None
+    """Of a number: between which it should lie, with 90 % probability."""
+
+    def is_true(self, truth: str) -> bool | None:
+        """Whether it was that, or the number lies in the range that was given; None where the truth is no number."""
+        if self.low is None or self.high is None:
+            return truth.casefold() == str(self.outcome).casefold()
+        number = number_of(truth)
+        return None if number is None else self.low <= number <= self.high
+
+
+@dataclass(frozen=True)
 class Claim:
     """A result that was stated with a probability, and what it really was."""
 
-    begun: datetime.datetime
+    known: datetime.datetime
+    """When it was known what it was."""
     probability: float
     right: bool
 
@@ -119,6 +156,9 @@ class Watch:
     """What sessions say of a model."""
 
     n_sessions: int
+    """Those with the model as it is now, of which all is said but what is said of `periods`."""
+    n_earlier: int
+    """Those with an earlier version of it, before it was trained again, recalibrated or worded anew."""
     n_unreadable: int
     """Sessions of an earlier model, whose questions this one does not have."""
     n_judged: int
@@ -147,38 +187,52 @@ class Watch:
         alarm: float = ALARM,
         tolerance: float = TOLERANCE,
         looked_at: "dict[Any, SeenSession] | None" = None,
+        fingerprint: str | None = None,
+        settled_after: float = 0.0,
+        now: datetime.datetime | None = None,
     ) -> "Watch":
         """Look at sessions, the oldest first. What is `looked_at` already, and has not changed since, is not looked at
-        again."""
-        looked_at = {} if looked_at is None else looked_at
+        again. With a `fingerprint`, results that a model of another one stated count in `periods` alone. Results are
+        judged once their truth is known and `settled_after` days have passed, by `now` in UTC."""
+        looked_at, wait = {} if looked_at is None else looked_at, datetime.timedelta(days=settled_after)
+        now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None) if now is None else now
         if not 0 < alarm < 1 or not 0 <= tolerance < 1:
             raise ValueError("The rate of false alarms lies between 0 and 1, and the tolerance is 0 or more, below 1.")
-        seen, n_unreadable = [], 0
+        everything, seen, n_unreadable = [], [], 0
         model: Any = estimator.model_
         template = template_state(model, model.query_set.blank())
         rule = estimator.stopping_rule()
         for kept in sessions:
-            key = kept.id, kept.revision, kept.truth
+            key = kept.id, kept.revision, kept.updated
             try:
                 if key not in looked_at:
                     looked_at[key] = _look(kept, Session.from_dict(kept.moves, model, rule, template=template))
-                seen.append(looked_at[key])
             except ValueError:
                 n_unreadable += 1
-        claims = [one.claim for one in seen if one.claim is not None]
+                continue
+            one = looked_at[key]
+            if kept.created + wait > now:
+                one = replace(one, claim=None)
+            everything.append(one)
+            if fingerprint in (None, kept.fingerprint):
+                seen.append(one)
+        # In the order in which they could be judged, which no truth that comes later can change.
+        in_order = sorted((max(one.claim.known, one.begun + wait), one.id, one.claim) for one in seen if one.claim)
+        claims = [claim for _, _, claim in in_order]
         n_right = sum(claim.right for claim in claims)
         wealth = evidence([one.probability for one in claims], [one.right for one in claims], tolerance)
         beyond = np.flatnonzero(wealth >= math.log(1 / alarm))
         unusual = [one.id for one in seen if one.is_unusual]
         return cls(
             n_sessions=len(seen),
+            n_earlier=len(everything) - len(seen),
             n_unreadable=n_unreadable,
             n_judged=len(claims),
             n_right=n_right,
             interval=accuracy_interval(n_right, len(claims)) if claims else None,
             stated=statistics.fmean(one.probability for one in claims) if claims else None,
             reliability=_reliability(claims),
-            periods=_periods(seen),
+            periods=_periods(everything),
             questions=_questions(model, seen, alarm, _n_learnt(estimator.notes_.get("task", {}))),
             n_unusual=len(unusual),
             unusual=tuple(unusual[-MOST_LISTED:]),
@@ -186,7 +240,7 @@ class Watch:
             evidence=float(np.exp(min(700.0, wealth.max()))) if len(claims) else 1.0,
             alarm=alarm,
             tolerance=tolerance,
-            alarmed_at=claims[int(beyond[0])].begun if len(beyond) else None,
+            alarmed_at=in_order[int(beyond[0])][0] if len(beyond) else None,
         )
 
     @property
@@ -197,6 +251,11 @@ class Watch:
     def sentences(self) -> list[str]:
         """What to know first."""
         found = [f"{count(self.n_sessions, 'session')}, of which the truth is known of {self.n_judged:,}."]
+        if self.n_earlier:
+            found.append(
+                f"Besides, {count(self.n_earlier, 'session')} with an earlier version of the model, which are only "
+                "counted over time."
+            )
         if self.n_unreadable:
             found.append(f"Left out: {count(self.n_unreadable, 'session')} of an earlier model.")
         if self.interval is not None and self.stated is not None:
@@ -299,24 +358,34 @@ def _look(kept: KeptSession, session: Session) -> SeenSession:
 
 
 def _claim(kept: KeptSession, session: Session) -> Claim | None:
-    """The first result that was stated, if it is known whether it was right."""
-    guesses = [i for i, move in enumerate(session.moves) if isinstance(move, Reject)]
-    if not guesses and not session.done:
+    """The first result that was stated, if it is known whether it was right: as it was stated, whatever the model and
+    its rule would say now."""
+    objection = next((i for i, move in enumerate(session.moves) if isinstance(move, Reject | GoOn)), None)
+    stated = StatedResult(kept.outcome, kept.probability, kept.low, kept.high) if kept.done else None
+    if kept.moves.get(STATED) is not None:
+        stated = StatedResult(**kept.moves[STATED])
+    elif objection is not None and STATED not in kept.moves:  # kept by a version that did not note it
+        stated = _result_at(session, objection)
+    if stated is None or stated.outcome is None:
         return None
-    if kept.truth is None and not kept.accepted and not guesses:
+    if kept.truth is not None:
+        right = stated.is_true(kept.truth)
+    elif stated.outcome in map(label_text, session.excluded):
+        right = False
+    else:
+        right = (objection is None or stated.outcome == kept.outcome) if kept.accepted else None
+    if right is None:
         return None
-    belief = session._log.positions[guesses[0] if guesses else -1].log_posterior[0].exp()
+    return Claim(kept.updated, OF_NUMBERS if stated.probability is None else stated.probability, right)
+
+
+def _result_at(session: Session, place: int) -> StatedResult:
+    """What the model says now that it stated before the move at a place."""
+    belief = session._log.positions[place].log_posterior[0].exp()
     if (target := target_of(session.pursuer)) is not None:
         low, high = target.interval(belief[None])[0].tolist()
-        number = None if kept.truth is None else number_of(kept.truth)
-        if number is None:
-            return None if kept.truth is not None else Claim(kept.created, OF_NUMBERS, kept.accepted)
-        return Claim(kept.created, OF_NUMBERS, low <= number <= high)
-    label = label_text(session.pursuer.classes[int(belief.argmax())])
-    right = not guesses and (kept.truth is None or kept.truth.casefold() == label.casefold())
-    if guesses and kept.truth is not None:
-        right = kept.truth.casefold() == label.casefold()  # it was right, though it was called wrong
-    return Claim(kept.created, float(belief.max()), right)
+        return StatedResult(target.text(float(target.mean(belief))), None, low, high)
+    return StatedResult(label_text(session.pursuer.classes[int(belief.argmax())]), float(belief.max()), None, None)
 
 
 def _foreseen(session: Session, queries: list[int]) -> Iterator[tuple[int, str, dict[str, float]]]:
@@ -441,7 +510,7 @@ def confirmed_rows(estimator: PursuitEstimator, sessions: Iterable[KeptSession])
             session = Session.from_dict(kept.moves, model, estimator.stopping_rule())
         except ValueError:
             continue
-        truth = _truth(kept, session, labels, is_number)
+        truth = _truth(kept, labels, is_number)
         if truth is not None:
             tells = [move for move in session.moves if isinstance(move, Tell)]
             rows.append({asked[move.query]: move.answer for move in tells if move.answer is not None})
@@ -449,14 +518,12 @@ def confirmed_rows(estimator: PursuitEstimator, sessions: Iterable[KeptSession])
     return pd.DataFrame(rows, columns=columns.tolist()), np.array(truths, dtype=float if is_number else None)
 
 
-def _truth(kept: KeptSession, session: Session, labels: dict[str, Any], is_number: bool) -> Any:
+def _truth(kept: KeptSession, labels: dict[str, Any], is_number: bool) -> Any:
     if kept.truth is not None:
         if not is_number:
             return labels.get(kept.truth.casefold())
         return number_of(kept.truth)
-    if is_number or not kept.accepted or any(isinstance(move, Reject) for move in session.moves):
-        return None
-    return labels.get(label_text(session.prediction).casefold())
+    return None if is_number or not kept.accepted else labels.get(str(kept.outcome).casefold())
 
 
 def number_of(text: str) -> float | None:
