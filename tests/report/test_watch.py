@@ -17,10 +17,10 @@ from pursuit.report.watch import (
     ALARM,
     STATED,
     Claim,
+    Confirmed,
     SeenSession,
     Watch,
     _most_moved,
-    confirmed_rows,
     evidence,
     number_of,
 )
@@ -200,13 +200,46 @@ def test_a_session_of_another_model_is_left_out() -> None:
 
 def test_confirmed_sessions_are_rows_of_the_answers_that_were_given() -> None:
     sessions = played(100)[:30]
-    X, y = confirmed_rows(model(), [*sessions, replace(sessions[0], truth="something else")])
+    confirmed = Confirmed.of(model(), [*sessions, replace(sessions[0], truth="something else")])
+    assert confirmed.n_unknown == 1
+    X, y = confirmed.table(model())
     assert len(y) == 30
     assert set(y) <= set(LABELS)
     assert list(X.columns) == ["is_a", "is_b", "is_c", "coin"]
     told = [len([move for move in one.moves["moves"] if move["move"] == "tell"]) for one in sessions]
     assert X.notna().sum(axis=1).tolist() == told
     assert model().predict(X).shape == (30,)
+    rows = confirmed.histories()
+    assert rows.available.sum(dim=1).tolist() == told
+    assert [str(model().classes_[i]) for i in rows.y] == y.tolist()
+
+
+def test_answers_stand_in_a_table_as_the_table_has_them() -> None:
+    """However a person wrote them: a text among numbers would make texts of all."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {"city": rng.permuted(["Rome", "Bonn"] * 50), "weight": rng.normal(70, 9, 100).round(1)}
+        | {"since": [f"{day:02}.{month:02}.2024" for day, month in rng.integers(1, 13, (100, 2))]}
+    )
+    asked = NaiveBayesIPClassifier(random_state=0).fit(X, np.where(X["weight"] > 70, "a", "b"))
+    session = asked.session()
+    for name, answer in {"city": "bonn", "weight": "71,5", "since": "2024-03-01"}.items():
+        session.tell(answer, name)
+    table, _ = Confirmed.of(asked, [kept(session, BEGUN, "A")]).table(asked)
+    assert table.iloc[0].to_dict() == {"city": "Bonn", "weight": 71.5, "since": "01.03.2024"}
+
+
+def test_what_was_not_asked_is_no_empty_cell() -> None:
+    rng = np.random.default_rng(0)
+    ticked = np.where(rng.random(200) < 0.3, "x", None)
+    X = pd.DataFrame({"cough": ticked, "fever": rng.permuted(["yes", "no"] * 100)})
+    asked = NaiveBayesIPClassifier(random_state=0).fit(X, np.where(ticked == "x", "a", "b"))
+    session = asked.session()
+    session.tell("yes", "fever")
+    confirmed = Confirmed.of(asked, [kept(session, BEGUN, "a")])
+    assert confirmed.histories().available.tolist() == [[False, True]]
+    with pytest.raises(ValueError, match="An empty cell of 'cough' is an answer"):
+        confirmed.table(asked)
 
 
 def test_results_are_judged_as_they_were_stated() -> None:
@@ -308,4 +341,5 @@ def test_false_alarms_are_as_rare_as_is_said_however_late_truths_come(is_sooner:
 def test_an_accepted_result_is_the_one_that_the_person_saw() -> None:
     one = replace(played(1)[0], truth=None, accepted=True)
     for label in LABELS:
-        assert confirmed_rows(model(), [replace(one, outcome=label.upper())])[1].tolist() == [label]
+        ((_, truth),) = Confirmed.of(model(), [replace(one, outcome=label.upper())]).pairs
+        assert truth == label

@@ -27,11 +27,12 @@ from pursuit.inference.rollout import template_state
 from pursuit.inference.target_bins import COVERAGE as OF_NUMBERS
 from pursuit.inference.target_bins import target_of
 from pursuit.inference.unusual import FALSE_ALARMS, LEAST_VARIANCE, knows_unusual, unusual_of
-from pursuit.queries.column import with_point
+from pursuit.queries.column import DAY, EPOCH, Date, Number, parse_choice, with_point
 from pursuit.report.facts import count, share
 from pursuit.report.page import render
-from pursuit.sessions.log import GoOn, Reject, Tell
+from pursuit.sessions.log import GoOn, Reject, Tell, label_index
 from pursuit.sessions.session import Session
+from pursuit.training.rows import Rows
 
 ALARM = 0.01
 """The share of models that keep their promise and are alarmed about, ever."""
@@ -488,42 +489,89 @@ def _most_moved(given: Sequence[tuple[str, dict[str, float]]], factor: float) ->
     return max(found, key=lambda one: (round(abs(one.deviation), 6), one.deviation))
 
 
-def confirmed_rows(estimator: PursuitEstimator, sessions: Iterable[KeptSession]) -> tuple[pd.DataFrame, np.ndarray]:
-    """The answers of sessions whose truth is a label of the model, or a number where it predicts one, with these; an
-    answer that nobody gave is missing.
+@dataclass(frozen=True)
+class Confirmed:
+    """The sessions whose truth is known, each with it: a label of the model, or a number where it predicts one."""
 
-    A truth is what somebody noted, or a result that somebody accepted. Raises ValueError for models that do not ask for
-    the columns of a table."""
-    model: Any = estimator.model_
-    columns = getattr(estimator, "feature_names_in_", None)
-    asked = [query.name for query in model.query_set.queries]
-    if columns is None or not set(asked) <= set(columns.tolist()):
-        raise ValueError(
-            "Sessions become rows where a model asks for the columns of a table, and this one does not: train it on a "
-            "table whose columns have names."
+    pairs: tuple[tuple[Session, Any], ...]
+    n_unknown: int
+    """How many have a truth that is no label of the model, from which it cannot learn."""
+
+    @classmethod
+    def of(cls, estimator: PursuitEstimator, sessions: Iterable[KeptSession]) -> "Confirmed":
+        """A truth is what somebody noted, or a result that somebody accepted."""
+        model: Any = estimator.model_
+        template, pairs, n_unknown = template_state(model, model.query_set.blank()), [], 0
+        for kept in sessions:
+            truth = kept.truth
+            if truth is None and kept.accepted and target_of(model) is None:
+                truth = kept.outcome
+            if truth is None:
+                continue
+            try:
+                session = Session.from_dict(kept.moves, model, template=template)
+            except ValueError:
+                continue
+            known = _truth(model, truth)
+            n_unknown += known is None
+            pairs += [] if known is None else [(session, known)]
+        return cls(tuple(pairs), n_unknown)
+
+    def histories(self) -> Rows:
+        """What was answered, as the model reads it, and no more: what was not asked is not an empty cell."""
+        histories = [session.history for session, _ in self.pairs]
+        model, truths = self.pairs[0][0].pursuer, [truth for _, truth in self.pairs]
+        target = target_of(model)
+        codes = (
+            np.array([label_index(model, one) for one in truths]) if target is None else target.codes(np.array(truths))
         )
-    is_number = target_of(model) is not None
-    labels = {label_text(label).casefold(): label for label in label_list(model.classes)}
-    rows, truths = [], []
-    for kept in sessions:
-        try:
-            session = Session.from_dict(kept.moves, model, estimator.stopping_rule())
-        except ValueError:
-            continue
-        truth = _truth(kept, labels, is_number)
-        if truth is not None:
-            tells = [move for move in session.moves if isinstance(move, Tell)]
-            rows.append({asked[move.query]: move.answer for move in tells if move.answer is not None})
-            truths.append(truth)
-    return pd.DataFrame(rows, columns=columns.tolist()), np.array(truths, dtype=float if is_number else None)
+        x, known = (torch.cat([getattr(one, name) for one in histories]) for name in ("x", "known"))
+        return Rows(x, known, torch.from_numpy(codes))
+
+    def table(self, estimator: PursuitEstimator) -> tuple[pd.DataFrame, np.ndarray]:
+        """The answers as they would stand in the table that the model was trained on, with the truths; an answer that
+        nobody gave is missing. Raises ValueError where a table cannot say so."""
+        model: Any = estimator.model_
+        queries, columns = model.query_set.queries, getattr(estimator, "feature_names_in_", None)
+        if columns is None or not {query.name for query in queries} <= set(columns.tolist()):
+            raise ValueError(
+                "Sessions become rows where a model asks for the columns of a table, and this one does not: train it "
+                "on a table whose columns have names."
+            )
+        if means := [
+            query.name for query in queries if query.may_be_missing or getattr(query, "empty_means", None) is not None
+        ]:
+            raise ValueError(
+                f"An empty cell of '{means[0]}' is an answer, so that sessions in which it was not asked cannot stand "
+                "in a table: leave out --and."
+            )
+        rows = [
+            {
+                queries[query].name: _cell(queries[query], told.answer)
+                for query, told in session._log.told.items()
+                if told.answer is not None
+            }
+            for session, _ in self.pairs
+        ]
+        dtype = None if target_of(model) is None else float
+        return pd.DataFrame(rows, columns=columns.tolist()), np.array([truth for _, truth in self.pairs], dtype=dtype)
 
 
-def _truth(kept: KeptSession, labels: dict[str, Any], is_number: bool) -> Any:
-    if kept.truth is not None:
-        if not is_number:
-            return labels.get(kept.truth.casefold())
-        return number_of(kept.truth)
-    return None if is_number or not kept.accepted else labels.get(str(kept.outcome).casefold())
+def _cell(query: Any, answer: Any) -> Any:
+    """An answer as it is written in a table, however a person wrote it."""
+    if isinstance(query, Date):
+        return (EPOCH + query.parse(answer) * DAY).strftime(query.pattern)
+    return query.parse(answer) if isinstance(query, Number) else query.values[parse_choice(query, answer)]
+
+
+def _truth(model: Any, text: str) -> Any:
+    """The label, or the number, that a text says; None if it says none."""
+    if target_of(model) is not None:
+        return number_of(text)
+    try:
+        return label_list(model.classes)[label_index(model, text)]
+    except ValueError:
+        return None
 
 
 def number_of(text: str) -> float | None:
