@@ -158,7 +158,8 @@ def test_sessions_are_learnt_from_and_a_worse_model_replaces_nothing(served: Pat
     assert "model.new holds other files" in " ".join(refused.stderr.split())
     assert [path.name for path in (served / "model.new").iterdir()] == ["notes.txt"]
     shutil.rmtree(served / "model.new")
-    worse = _learn_again(served, "0.01")
+    here = ("train", "../patients.csv", *TRAIN[2:], "--out", ".", "--epochs", "0.01", "--and", "../good.sqlite")
+    worse = run(served / "model", *here)
     assert worse.returncode == 0, worse.stderr
     assert f"{N_SESSIONS} confirmed sessions are learnt from beside 240 rows" in " ".join(worse.stderr.split())
     assert "stays as it was, because the new one is worse" in " ".join(worse.stderr.split())

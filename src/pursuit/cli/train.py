@@ -162,7 +162,7 @@ def train(
     before, place = None, folder
     if confirmed is not None:
         before, task = _with_sessions(folder, task, confirmed)
-        folder = place.with_name(f"{place.name}.new")
+        folder = place.resolve().with_name(f"{place.resolve().name}.new")
     model = chosen.build(task.query_set, **options.settings(task, chosen))
     check_log(options.log)
     remark_on_task(task)

@@ -208,7 +208,7 @@ class Watch:
             try:
                 if key not in looked_at:
                     looked_at[key] = _look(kept, Session.from_dict(kept.moves, model, rule, template=template))
-            except ValueError:
+            except (ValueError, TypeError):
                 n_unreadable += 1
                 continue
             one = looked_at[key]
