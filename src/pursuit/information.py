@@ -348,8 +348,10 @@ class AnswerModel(nn.Module):
     @classmethod
     def from_config(cls, query_set: QuerySet, n_classes: int, config: dict[str, Any]) -> "AnswerModel":
         """The model that `to_config` described, with tensors of the shapes of those saved."""
-        outcomes = AnswerValues(query_set, config["n_values"])
-        return cls(outcomes, n_classes, config["maybe_missing"], settings_from(config["settings"], AnswerSettings))
+        outcomes, missing = AnswerValues(query_set, config["n_values"]), config["maybe_missing"]
+        if not {*missing} <= {*range(len(query_set))}:
+            raise ValueError("maybe_missing has the places of queries")
+        return cls(outcomes, n_classes, missing, settings_from(config["settings"], AnswerSettings))
 
 
 def told_if_missing(query_set: QuerySet) -> Tensor:

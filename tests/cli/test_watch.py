@@ -71,6 +71,30 @@ def test_a_model_is_watched_and_alarmed_about(served: Path) -> None:
     assert "Alarm: a promise is not kept" in (served / "watch.html").read_text(encoding="utf-8")
 
 
+def test_sessions_are_judged_by_what_they_stated_under_the_rule_that_was_served(
+    workspace: Path, tmp_path: Path
+) -> None:
+    """The model's own rule would have asked more. Who objects, or goes on, saw a first result all the same."""
+    models, store = load_models([workspace / "model"], stop="budget=1"), Store(f"sqlite:///{tmp_path / 's.sqlite'}")
+    interviews, first = Interviews(models, store), {}
+    for moves in ((), ("reject",), ("go_on", "dont_know"), ("reject", "undo")):
+        session = interviews.begin("model")
+        session = interviews.move(session.id, Move(move="dont_know", revision=session.revision))
+        assert session.state.done
+        first[session.id] = session.probability
+        for one in moves:
+            session = interviews.move(session.id, Move(move=one, revision=session.revision))
+        interviews.note_truth(session.id, "flu")
+    store.close()
+    watched = json_of(run(workspace, "watch", "model", "--database", f"sqlite:///{tmp_path / 's.sqlite'}", "--json"))
+    assert watched["n_judged"] == watched["n_sessions"] == 4
+    assert watched["stated"] == pytest.approx(sum(first.values()) / 4)
+    load(workspace / "model").save(tmp_path / "model", {"title": "anew"})
+    address = f"sqlite:///{tmp_path / 's.sqlite'}"
+    watched = json_of(run(tmp_path, "watch", "model", "--database", address, "--settled-after", "1", "--json"))
+    assert (watched["n_sessions"], watched["n_earlier"], watched["periods"][0]["n_judged"]) == (0, 4, 0)
+
+
 @pytest.mark.programs
 def test_questions_that_are_answered_by_name_count_as_asked(tmp_path: Path) -> None:
     model, address = letters_model(tmp_path / "letters"), f"sqlite:///{tmp_path / 'sessions.sqlite'}"
@@ -134,7 +158,8 @@ def test_sessions_are_learnt_from_and_a_worse_model_replaces_nothing(served: Pat
     assert "model.new holds other files" in " ".join(refused.stderr.split())
     assert [path.name for path in (served / "model.new").iterdir()] == ["notes.txt"]
     shutil.rmtree(served / "model.new")
-    worse = _learn_again(served, "0.01")
+    here = ("train", "../patients.csv", *TRAIN[2:], "--out", ".", "--epochs", "0.01", "--and", "../good.sqlite")
+    worse = run(served / "model", *here)
     assert worse.returncode == 0, worse.stderr
     assert f"{N_SESSIONS} confirmed sessions are learnt from beside 240 rows" in " ".join(worse.stderr.split())
     assert "stays as it was, because the new one is worse" in " ".join(worse.stderr.split())

@@ -35,7 +35,7 @@ def test_calibrating_mends_beliefs_and_is_saved(tmp_path: Path) -> None:
     assert model.calibrate(symptoms, diseases, initially_known=reported) is model
     assert model.evaluate(X, y, initially_known=known).calibration_error_by_asked[-1] < before / 2
     found = {reason.setting: reason for reason in model.chosen_}
-    assert found["expected"].why == "on 500 held-out rows"
+    assert found["expected"].why == "judged by 500 held-out rows"
     assert str(model.stop_) in found["stop"].value
     # Twice is the same as once, and it is saved.
     temperature = model.model_.temperature.clone()
@@ -67,7 +67,7 @@ def test_rows_may_be_held_out_for_beliefs_alone() -> None:
     model = VIPClassifier(random_state=0, calibration=0.5, **QUICKEST).fit(*noisy(200, 0))
     found = {reason.setting: reason for reason in model.chosen_}
     assert found["calibrated on"].value == "100 rows"
-    assert found["expected"].why == "on 100 held-out rows"
+    assert found["expected"].why == "judged by 100 held-out rows"
     with pytest.raises(ValueError, match="calibration is a share"):
         VIPClassifier(calibration=1.5).fit(*patients())
 

@@ -251,7 +251,7 @@ def visits(n_patients: int = 70, seed: int = 0) -> tuple[pd.DataFrame, np.ndarra
 
 def expected_accuracy(model: VIPClassifier) -> float:
     (found,) = [reason.value for reason in model.chosen_ if reason.setting == "expected"]
-    low, _, high = found.split()[-3:]
+    low, _, high = found.removesuffix(" on new rows").split()[-3:]
     return (float(low.rstrip("%")) + float(high.rstrip("%"))) / 200
 
 
@@ -299,14 +299,14 @@ def test_where_no_group_can_be_held_out_single_rows_are_and_that_is_said() -> No
     X, y = patients(60)
     with pytest.warns(UserWarning, match="No group can be held out without all rows of some label"):
         model = VIPClassifier(random_state=0, held_out=0.2, **QUICKEST).fit(X, y, groups=y)
-    assert [reason.why for reason in model.chosen_ if reason.setting == "expected"] == ["on 12 held-out rows"]
+    assert [reason.why for reason in model.chosen_ if reason.setting == "expected"] == ["judged by 12 held-out rows"]
 
 
 def test_groups_are_of_the_rows_that_count() -> None:
     X, y, patient = visits(20)
     weight = np.where(patient % 2, 1.0, 0.0)
     model = VIPClassifier(random_state=0, held_out=0.3, **QUICKEST).fit(X, y, weight, groups=patient)
-    assert [reason.why for reason in model.chosen_ if reason.setting == "expected"] == ["on 18 held-out rows"]
+    assert [reason.why for reason in model.chosen_ if reason.setting == "expected"] == ["judged by 18 held-out rows"]
 
 
 def test_groups_that_do_not_fit_are_refused() -> None:

@@ -60,7 +60,7 @@ def test_what_was_given_says_so_and_what_was_not_says_why(by_default: VIPClassif
     assert set(found["teachers"].value.split(", ")) <= known
     assert found["querier"].value in ("information", "straight-through")
     assert found["stop"] == Reason("stop", str(by_default.stop_), "rows as teachers label them need no more than that")
-    assert found["expected"].why == "on 120 rows as teachers label them"
+    assert found["expected"].why == "judged by 120 rows as teachers label them"
     assert (by_default.model_.temperature == 1).all()  # beliefs are as sure as teachers are
 
 
@@ -76,7 +76,7 @@ def test_without_teachers_held_out_rows_judge() -> None:
     temperature = model.model_.temperature
     assert (numbers[0], numbers[-1]) == pytest.approx((float(temperature[1]), float(temperature[-1])), rel=0.01)
     assert found["stop"] == Reason("stop", str(model.stop_), "held-out rows need no more than that")
-    assert found["expected"].why == "on 24 held-out rows"
+    assert found["expected"].why == "judged by 24 held-out rows"
 
 
 def test_everything_may_be_given() -> None:
@@ -92,7 +92,7 @@ def test_everything_may_be_given() -> None:
     assert found["stages"].why == "given"
     assert found["stages"].value.startswith("1 stage, ")
     assert {"batch size", "steps"}.isdisjoint(found)
-    assert found["expected"].why == "on 30 held-out rows"
+    assert found["expected"].why == "judged by 30 held-out rows"
 
 
 def test_stages_that_are_given_are_trained_to_the_end() -> None:
@@ -166,7 +166,7 @@ def test_what_is_expected_is_about_what_is_found(monkeypatch: pytest.MonkeyPatch
     X, y = patients(400)
     model = VIPClassifier(random_state=0, network=MLP((16,)), held_out=0.3).fit(X, y)
     value = settings_of(model)["expected"].value
-    n_queries, low, high = float(value.split()[1]), *(float(value.split()[i].rstrip("%")) / 100 for i in (-3, -1))
+    n_queries, low, high = float(value.split()[1]), *(float(value.split()[i].rstrip("%")) / 100 for i in (-6, -4))
     at_stop = model.evaluate(*patients(600, seed=1)).at_stop
     assert at_stop is not None
     assert at_stop.mean_asked == pytest.approx(n_queries, abs=0.4)

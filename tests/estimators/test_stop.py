@@ -127,8 +127,8 @@ def test_what_is_expected_is_measured_where_each_row_stops() -> None:
 
 
 def test_what_is_expected_is_a_range_that_few_rows_make_wide() -> None:
-    assert str(Expected(3.14, 0.925, 10)) == "about 3.1 queries a row and an accuracy of 54% to 100%"
-    assert str(Expected(3.14, 0.925, 500)) == "about 3.1 queries a row and an accuracy of 89% to 95%"
+    assert str(Expected(3.14, 0.925, 10)) == "about 3.1 queries a row and an accuracy of 54% to 100% on new rows"
+    assert str(Expected(3.14, 0.925, 500)) == "about 3.1 queries a row and an accuracy of 89% to 95% on new rows"
     for accuracy in (0.0, 0.5, 0.999, 1.0, 1.0000001):
         (low, high), (lower, higher) = (Expected(1.0, accuracy, n).accuracy_range for n in (300, 30))
         assert 0 <= lower <= low <= accuracy

@@ -186,6 +186,7 @@ def test_so_many_tensors_are_not_made_either(monkeypatch: pytest.MonkeyPatch) ->
         deque((torch.empty(1) for _ in range(1_000_000)), maxlen=0)
     for make in (
         lambda: torch.zeros(100_000, 100_000),
+        lambda: torch.zeros(SPARE_BYTES // 8 + 1, dtype=torch.long),  # twice as large as other numbers
         lambda: torch.arange(10**12),
         lambda: torch.eye(10**6),
         lambda: torch.ones(2).repeat(10**10),

@@ -169,3 +169,10 @@ def test_nothing_is_learnt_from_answers_that_were_asked_for_or_are_missing(
     other = rows.x.clone()
     other[:, query_set.own_inputs.features(1)] = other[:, query_set.own_inputs.features(1)].roll(1, dims=1)
     assert all(torch.equal(one, another) for one, another in zip(found, gradients(other), strict=True))
+
+
+@pytest.mark.parametrize("missing", [[-1], [2], ["a"]])
+def test_a_file_names_queries_that_there_are(missing: list[Any]) -> None:
+    config = AnswerModel.count(PAIR, 2, partly_answered(0.5)).to_config() | {"maybe_missing": missing}
+    with pytest.raises(ValueError, match="maybe_missing has the places of queries"):
+        AnswerModel.from_config(PAIR, 2, config)

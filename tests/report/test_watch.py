@@ -2,7 +2,7 @@
 
 import copy
 import datetime
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from statistics import NormalDist
 from typing import Any
@@ -11,10 +11,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pursuit.inference.stopping import parse_stop
 from pursuit.methods import NaiveBayesIPClassifier
-from pursuit.report.watch import ALARM, Watch, _most_moved, confirmed_rows, evidence, number_of
+from pursuit.report.watch import (
+    ALARM,
+    STATED,
+    Claim,
+    Confirmed,
+    SeenSession,
+    Watch,
+    _most_moved,
+    evidence,
+    number_of,
+)
+from pursuit.sessions.session import Session
 
 LABELS = np.array(["a", "b", "c"])
+BEGUN = datetime.datetime(2026, 1, 5)
 
 
 def strongest(stated: np.ndarray, right: np.ndarray, tolerance: float) -> np.ndarray:
@@ -51,6 +64,21 @@ class Kept:
     truth: str | None
     accepted: bool = False
     revision: int = 0
+    done: bool = True
+    outcome: str | None = None
+    probability: float | None = None
+    low: float | None = None
+    high: float | None = None
+    fingerprint: str = "now"
+    updated: datetime.datetime = datetime.datetime(2026, 6, 1)
+
+
+def kept(session: Session, begun: datetime.datetime, truth: str | None, **others: Any) -> Kept:
+    """A session as the server keeps it."""
+    (outcome, probability), *_ = session.posterior.items()
+    result = {"outcome": str(outcome), "probability": probability} if session.done else {}
+    known = {"done": session.done, "updated": begun, "id": str(begun), **result, **others}
+    return Kept(created=begun, moves=session.to_dict(), truth=truth, **known)
 
 
 def table(rng: np.random.Generator, n: int, flip: float = 0.1) -> tuple[pd.DataFrame, np.ndarray]:
@@ -82,8 +110,7 @@ def played(n: int, flip: float = 0.1, coin: float | None = None, unknown: str = 
                 session.dont_know()
             else:
                 session.tell(X[name][i])
-        begun = datetime.datetime(2026, 1, 5) + datetime.timedelta(hours=6 * i)
-        found.append(Kept(str(i), begun, session.to_dict(), str(y[i])))
+        found.append(kept(session, BEGUN + datetime.timedelta(hours=6 * i), str(y[i])))
     return found
 
 
@@ -146,7 +173,7 @@ def test_truths_are_numbers_as_people_write_them(text: str, number: float | None
 
 
 def test_what_nobody_knows_is_counted_by_question_and_results_nobody_confirmed_are_not_judged() -> None:
-    sessions = [Kept(one.id, one.created, one.moves, None) for one in played(40, unknown="is_b")]
+    sessions = [replace(one, truth=None) for one in played(40, unknown="is_b")]
     watch = Watch.of(model(), sessions)
     assert watch.n_judged == 0
     assert {one.name for one in watch.questions if one.n_unknown} == {"is_b"}
@@ -159,7 +186,7 @@ def test_a_guess_that_was_called_wrong_counts_as_wrong_with_the_probability_it_h
         session.tell("yes" if session.ask().name == "is_a" else "no")
     stated = max(session.posterior.values())
     session.reject()
-    watch = Watch.of(model(), [Kept("1", datetime.datetime(2026, 1, 1), session.to_dict(), None)])
+    watch = Watch.of(model(), [kept(session, BEGUN, None)])
     assert (watch.n_judged, watch.n_right) == (1, 0)
     assert watch.stated == pytest.approx(stated)
 
@@ -173,10 +200,146 @@ def test_a_session_of_another_model_is_left_out() -> None:
 
 def test_confirmed_sessions_are_rows_of_the_answers_that_were_given() -> None:
     sessions = played(100)[:30]
-    X, y = confirmed_rows(model(), [*sessions, Kept("x", sessions[0].created, sessions[0].moves, "something else")])
+    confirmed = Confirmed.of(model(), [*sessions, replace(sessions[0], truth="something else")])
+    assert confirmed.n_unknown == 1
+    X, y = confirmed.table(model())
     assert len(y) == 30
     assert set(y) <= set(LABELS)
     assert list(X.columns) == ["is_a", "is_b", "is_c", "coin"]
     told = [len([move for move in one.moves["moves"] if move["move"] == "tell"]) for one in sessions]
     assert X.notna().sum(axis=1).tolist() == told
     assert model().predict(X).shape == (30,)
+    rows = confirmed.histories()
+    assert rows.available.sum(dim=1).tolist() == told
+    assert [str(model().classes_[i]) for i in rows.y] == y.tolist()
+
+
+def test_answers_stand_in_a_table_as_the_table_has_them() -> None:
+    """However a person wrote them: a text among numbers would make texts of all."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {"city": rng.permuted(["Rome", "Bonn"] * 50), "weight": rng.normal(70, 9, 100).round(1)}
+        | {"since": [f"{day:02}.{month:02}.2024" for day, month in rng.integers(1, 13, (100, 2))]}
+    )
+    asked = NaiveBayesIPClassifier(random_state=0).fit(X, np.where(X["weight"] > 70, "a", "b"))
+    session = asked.session()
+    for name, answer in {"city": "bonn", "weight": "71,5", "since": "2024-03-01"}.items():
+        session.tell(answer, name)
+    table, _ = Confirmed.of(asked, [kept(session, BEGUN, "A")]).table(asked)
+    assert table.iloc[0].to_dict() == {"city": "Bonn", "weight": 71.5, "since": "01.03.2024"}
+
+
+def test_what_was_not_asked_is_no_empty_cell() -> None:
+    rng = np.random.default_rng(0)
+    ticked = np.where(rng.random(200) < 0.3, "x", None)
+    X = pd.DataFrame({"cough": ticked, "fever": rng.permuted(["yes", "no"] * 100)})
+    asked = NaiveBayesIPClassifier(random_state=0).fit(X, np.where(ticked == "x", "a", "b"))
+    session = asked.session()
+    session.tell("yes", "fever")
+    confirmed = Confirmed.of(asked, [kept(session, BEGUN, "a")])
+    assert confirmed.histories().available.tolist() == [[False, True]]
+    with pytest.raises(ValueError, match="An empty cell of 'cough' is an answer"):
+        confirmed.table(asked)
+
+
+def test_results_are_judged_as_they_were_stated() -> None:
+    """A server may ask by another rule than the model's own, and the model may have been another one then."""
+    sessions = []
+    for i in range(20):
+        session = Session(model().model_, parse_stop("budget=1"))
+        session.tell("no" if i % 2 else "yes")
+        sessions.append(kept(session, BEGUN, "a", id=str(i), probability=0.7, outcome="b" if i < 5 else "a"))
+    watch = Watch.of(model(), sessions)
+    assert (watch.n_judged, watch.n_right) == (20, 15)
+    assert watch.stated == pytest.approx(0.7)
+    unfinished = [replace(one, done=False, outcome=None, probability=None) for one in sessions]
+    assert Watch.of(model(), unfinished).n_judged == 0
+
+
+def test_what_an_earlier_version_stated_counts_over_time_alone() -> None:
+    new = played(100)[:50]
+    old = [replace(one, fingerprint="old") for one in played(100, flip=0.45)[50:]]
+    watch = Watch.of(model(), [*new, *old], fingerprint="now")
+    assert (watch.n_sessions, watch.n_earlier, watch.n_judged) == (50, 50, 50)
+    assert not watch.is_alarmed
+    assert sum(one.n for one in watch.periods) == sum(one.n_judged for one in watch.periods) == 100
+    assert watch == replace(Watch.of(model(), new), periods=watch.periods, n_earlier=50)
+    assert any(one.startswith("Besides, 50 sessions with an earlier version") for one in watch.sentences)
+    assert Watch.of(model(), [*new, *old]).is_alarmed
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_the_first_result_is_judged_of_who_went_on_after_it(is_noted: bool) -> None:
+    """And none is of who said that a guess was wrong before there was a result."""
+    session = model().session()
+    first, probability = "b", 0.61
+    stated = {STATED: {"outcome": first, "probability": probability, "low": None, "high": None}}
+    session.reject("c")
+    while not session.done:
+        session.tell("yes" if session.ask().name == "is_a" else "no")
+    one = kept(session, BEGUN, "b" if is_noted else None, accepted=True)
+    assert one.outcome == "a"
+    objected = Watch.of(model(), [replace(one, moves=one.moves | stated)])
+    assert (objected.n_judged, objected.n_right, objected.stated) == (1, int(is_noted), probability)
+    early = Watch.of(model(), [replace(one, moves=one.moves | {STATED: None})])
+    assert (early.n_judged, early.n_right, early.stated) == (1, int(not is_noted), one.probability)
+
+
+def test_truths_that_come_late_take_no_evidence_back() -> None:
+    """In the order of their beginning, one that comes late would change all evidence after it."""
+    rng = np.random.default_rng(2)
+    sessions = played(100, flip=0.35)
+    delays = rng.exponential(15, len(sessions))
+    late = [
+        replace(one, updated=one.created + datetime.timedelta(days=d)) for one, d in zip(sessions, delays, strict=True)
+    ]
+    looked_at: dict[Any, SeenSession] = {}
+    found = []
+    for moment in sorted(one.updated for one in late):
+        known = [one if one.updated <= moment else replace(one, truth=None, updated=one.created) for one in late]
+        found.append(Watch.of(model(), known, looked_at=looked_at).evidence)
+    assert found == sorted(found)
+    assert found[-1] > 10
+
+
+@pytest.mark.parametrize(("is_sooner", "settled_after"), [(False, 0), (True, 30), (True, 0)])
+def test_false_alarms_are_as_rare_as_is_said_however_late_truths_come(is_sooner: bool, settled_after: int) -> None:
+    """Looked at now and then. Where wrong results are known sooner than right ones, they wait until both are."""
+    rng, rate, n_models, n_alarms = np.random.default_rng(0), 0.1, 200, 0
+    days = [BEGUN + datetime.timedelta(days=i / 4) for i in range(200)]
+    blank = kept(model().session(), BEGUN, None)
+    looked_at: dict[Any, SeenSession] = {}
+    Watch.of(model(), [blank], looked_at=looked_at)
+    (seen,) = looked_at.values()
+    for _ in range(n_models):
+        stated = rng.uniform(0.4, 0.99, len(days))
+        right = rng.random(len(days)) < stated - 0.05
+        delays = 30 * rng.random(len(days)) * (right if is_sooner else 1)
+        known = [day + datetime.timedelta(days=delay) for day, delay in zip(days, delays, strict=True)]
+        sessions = [replace(blank, id=str(i), created=days[i], updated=known[i]) for i in range(len(days))]
+        claims = [Claim(moment, p, bool(r)) for moment, p, r in zip(known, stated, right, strict=True)]
+        parts = zip(sessions, claims, strict=True)
+        looked_at = {
+            (one.id, 0, one.updated): replace(seen, id=one.id, begun=one.created, claim=claim) for one, claim in parts
+        }
+        looks = [days[k] for k in (20, 40, 80, 120, 199)] + [max(known) + datetime.timedelta(days=settled_after)]
+        n_alarms += any(
+            Watch.of(
+                model(),
+                [one for one in sessions if one.updated <= look],
+                rate,
+                looked_at=looked_at,
+                settled_after=settled_after,
+                now=look,
+            ).is_alarmed
+            for look in looks
+        )
+    limit = rate + 3 * np.sqrt(rate * (1 - rate) / n_models)
+    assert (n_alarms / n_models <= limit) == (not is_sooner or settled_after == 30)
+
+
+def test_an_accepted_result_is_the_one_that_the_person_saw() -> None:
+    one = replace(played(1)[0], truth=None, accepted=True)
+    for label in LABELS:
+        ((_, truth),) = Confirmed.of(model(), [replace(one, outcome=label.upper())]).pairs
+        assert truth == label

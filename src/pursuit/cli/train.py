@@ -162,7 +162,7 @@ def train(
     before, place = None, folder
     if confirmed is not None:
         before, task = _with_sessions(folder, task, confirmed)
-        folder = place.with_name(f"{place.name}.new")
+        folder = place.resolve().with_name(f"{place.resolve().name}.new")
     model = chosen.build(task.query_set, **options.settings(task, chosen))
     check_log(options.log)
     remark_on_task(task)
@@ -216,7 +216,8 @@ def _with_sessions(folder: Path, task: "Task", sessions: str) -> tuple[Any, "Tas
     from pursuit import load
     from pursuit.cli.served_models import kept_sessions
     from pursuit.files import check_model
-    from pursuit.report.watch import confirmed_rows
+    from pursuit.report.facts import count
+    from pursuit.report.watch import Confirmed
 
     check_model(folder)
     is_table = isinstance(task.X_train, pd.DataFrame) and task.groups_train is None
@@ -227,12 +228,15 @@ def _with_sessions(folder: Path, task: "Task", sessions: str) -> tuple[Any, "Tas
         )
     before = load(folder)
     address = sessions if "://" in sessions else f"sqlite:///{Path(sessions).resolve()}"
-    X, y = confirmed_rows(before, kept_sessions(folder, address))
-    if not len(y):
+    confirmed = Confirmed.of(before, kept_sessions(folder, address))
+    if not confirmed.pairs:
         raise ValueError("The truth is known of no session: note it on the page of a session, or leave out --and.")
+    X, y = confirmed.table(before)
     labels = np.asarray(task.y_train)
     _check_alike(before, task, y)
     say(f"{len(y):,} confirmed sessions are learnt from beside {len(task.X_train):,} rows.")
+    if confirmed.n_unknown:
+        say(f"Left out: {count(confirmed.n_unknown, 'session')} whose truth is no label of the model.")
     rows = pd.concat([task.X_train, X[task.X_train.columns].infer_objects()], ignore_index=True)
     together = np.concatenate([labels, y.astype(labels.dtype)])
     return before, replace(task, X_train=rows, y_train=together, division_train=None)
@@ -267,9 +271,10 @@ def _replaces(place: Path, folder: Path, before: Any, model: Any, measured: Any,
     """Put a new model in place of the one before it, if it is no worse on the held-out rows; whether it did."""
     import shutil
 
-    old, new = before.evaluate(task.X_test, task.y_test), measured.evaluation
-    is_worse = not _quality(new) >= _quality(old)  # nor is one whose quality is not a number any better
-    told = f"{_quality(old):.4f} before, {_quality(new):.4f} after, on {new.n_rows:,} held-out rows"
+    old, new = (_quality(one) for one in (before.evaluate(task.X_test, task.y_test), measured.evaluation))
+    is_worse = not all(new[name] >= old[name] for name in old)  # nor is what is not a number any better
+    each = ", ".join(f"{name} {abs(old[name]):.4f} before, {abs(new[name]):.4f} after" for name in old)
+    told = f"{each}, on {measured.evaluation.n_rows:,} held-out rows"
     if not is_worse:
         model.save(place, {"task": {"name": task.name, **task.notes}})
         measured.keep(place, model)
@@ -281,12 +286,15 @@ def _replaces(place: Path, folder: Path, before: Any, model: Any, measured: Any,
     return not is_worse
 
 
-def _quality(evaluation: Any) -> float:
-    """The accuracy at the stop, or the share of variance explained of a number: more is better."""
-    if hasattr(evaluation, "accuracy_all_answers"):
-        at_stop = evaluation.at_stop
-        return float(evaluation.accuracy_all_answers if at_stop is None else at_stop.accuracy)
-    return float((evaluation.at_stop or evaluation.all_answers).r2)
+def _quality(evaluation: Any) -> dict[str, float]:
+    """What must not become less: the accuracy at the stop and the Brier score below zero, or the share of variance
+    explained of a number."""
+    at_stop = evaluation.at_stop
+    if not hasattr(evaluation, "accuracy_all_answers"):
+        return {"R²": float((at_stop or evaluation.all_answers).r2)}
+    if at_stop is None:
+        return {"accuracy": evaluation.accuracy_all_answers}
+    return {"accuracy": at_stop.accuracy, "Brier score": -at_stop.brier}
 
 
 def folder_name(task: str, method: "Method") -> str:

@@ -22,6 +22,15 @@ def watch(
     tolerance: Annotated[
         float, Option("How much more often than it says the model may be wrong.", min=0.0, max=0.5)
     ] = 0.05,
+    settled_after: Annotated[
+        int,
+        Option(
+            "Judge results only so many days after their session began: where wrong ones are known sooner than right "
+            "ones, as many as it takes until both are.",
+            min=0,
+            max=36500,
+        ),
+    ] = 0,
     to: Annotated[Path | None, Option("Write a page into this file.", "--out")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -32,6 +41,7 @@ def watch(
     from pursuit import load
     from pursuit.cli.evaluate import check_page
     from pursuit.cli.served_models import kept_sessions
+    from pursuit.estimators.saving import fingerprint
     from pursuit.files import write_whole
     from pursuit.report.facts import share
     from pursuit.report.watch import Watch
@@ -39,7 +49,8 @@ def watch(
     if to is not None:
         check_page(to)
     estimator = load(model)
-    found = Watch.of(estimator, kept_sessions(model, database), alarm, tolerance)
+    sessions = kept_sessions(model, database)
+    found = Watch.of(estimator, sessions, alarm, tolerance, fingerprint=fingerprint(model), settled_after=settled_after)
     if to is not None:
         write_whole(to, found.html(model.resolve().name).encode())
     if as_json:
@@ -75,62 +86,73 @@ def watch(
 
 LEAST_SESSIONS = 50
 """With fewer, chance decides."""
+SURE = 1.645
+"""By how many standard errors a fit must be better: by chance it is in one case of twenty."""
 
 
 def recalibrate(model: Model, *, database: Database = None, as_json: AsJson = False) -> None:
-    """Fit how sure a model is, and when it stops, to sessions whose truth is known.
+    """Fit how sure a model is to sessions whose truth is known.
 
-    Each half of them judges a fit to the other half; where that is not better than the model as it is, nothing changes.
+    Each half of them judges a fit to the other half; unless that is better by more than chance, nothing changes.
     """
-    import copy
-
     import numpy as np
+    import torch
 
     from pursuit import load
     from pursuit.cli.served_models import kept_sessions
-    from pursuit.report.watch import confirmed_rows
+    from pursuit.report.facts import count
+    from pursuit.report.watch import Confirmed
+    from pursuit.training.calibration import fit_temperature
 
     estimator: Any = load(model)
-    if not hasattr(estimator, "calibrate") or not hasattr(estimator.model_, "temperature"):
+    learner = estimator.model_
+    if not hasattr(learner, "temperature"):
         raise ValueError(f"The beliefs of {type(estimator).__name__} cannot be changed: train it again with --and.")
     if getattr(estimator, "guaranteed_", None) is not None:
         raise ValueError(
             f"The model guarantees {estimator.stopping_rule()} with its beliefs as they are, and could guarantee "
             "nothing with others: train it again with --and."
         )
-    X, y = confirmed_rows(estimator, kept_sessions(model, database))
-    if len(y) < LEAST_SESSIONS:
+    confirmed = Confirmed.of(estimator, kept_sessions(model, database))
+    n = len(confirmed.pairs)
+    if n < LEAST_SESSIONS:
         raise ValueError(
-            f"The truth is known of {len(y)} sessions, and it takes {LEAST_SESSIONS}: note it on the page of a "
+            f"The truth is known of {count(n, 'session')}, and it takes {LEAST_SESSIONS}: note it on the page of a "
             "session, or by PUT /api/sessions/ID/truth."
         )
-    halves = np.arange(len(y)) % 2
-    before = after = 0.0
+    rows, temperature = confirmed.histories(), learner.temperature.clone()
+    before, after = _losses(learner, rows), torch.zeros(n)
     for half in (0, 1):
-        learnt, judged = halves == half, halves != half
-        other = copy.deepcopy(estimator).calibrate(X[learnt], y[learnt])
-        before += _loss(estimator, X[judged], y[judged]) * judged.sum() / len(y)
-        after += _loss(other, X[judged], y[judged]) * judged.sum() / len(y)
-    if is_better := bool(after < before):
-        estimator.calibrate(X, y).save(model, estimator.notes_)
+        judged = torch.arange(n) % 2 == half
+        learner.set_temperature(fit_temperature(learner, rows.take(~judged), estimator.max_queries))
+        after[judged] = _losses(learner, rows.take(judged))
+        learner.set_temperature(temperature)
+    gained = (before - after).double().numpy()
+    is_better = bool(gained.mean() > SURE * gained.std(ddof=1) / np.sqrt(n))
+    if is_better:
+        learner.set_temperature(fit_temperature(learner, rows, estimator.max_queries))
+        estimator.save(model, estimator.notes_)
+    found = {"before": float(before.mean()), "after": float(after.mean())}
     if as_json:
-        print_json(
-            {"model": str(model), "n": len(y), "before": float(before), "after": float(after), "is_changed": is_better}
-        )
+        print_json({"model": str(model), "n": n, "n_unknown": confirmed.n_unknown, **found, "is_changed": is_better})
         return
-    losses = (
-        f"log loss on {len(y):,} confirmed sessions: {before:.3f} before, {after:.3f} after, each judged by the others"
+    losses = "log loss on {:,} confirmed sessions: {:.3f} before, {:.3f} after, each judged by the others"
+    losses = losses.format(n, *found.values())
+    show(
+        f"Recalibrated; {losses}."
+        if is_better
+        else f"Nothing was changed, because it would not be better by more than chance: {losses}."
     )
-    show(f"Recalibrated; {losses}." if is_better else f"Nothing was changed, because it would not be better: {losses}.")
+    if confirmed.n_unknown:
+        show(f"Left out: {count(confirmed.n_unknown, 'session')} whose truth is no label of the model.")
 
 
-def _loss(estimator: Any, X: Any, y: Any) -> float:
-    """The mean log loss with all answers that were given."""
+def _losses(learner: Any, rows: Any) -> Any:
+    """The log loss (N,) of each row with all answers that were given."""
     import torch
 
     from pursuit.inference.history import History
 
-    rows = estimator.rows(X, y)
     with torch.no_grad():
-        beliefs = estimator.model_.log_posterior(History(rows.x, rows.available, rows.available))
-    return -float(beliefs.gather(1, rows.y[:, None]).mean())
+        beliefs = learner.log_posterior(History(rows.x, rows.available, rows.available))
+    return -beliefs.gather(1, rows.y[:, None])[:, 0]

@@ -411,7 +411,7 @@ class LearnerClassifier(PursuitClassifier, LearnerEstimator):
         if guarantees_of(rule):  # what they take is chosen later, and says itself what to expect
             return []
         found, judged_by = expected(learner, judging, rule), _judged_by(judging)
-        reasons = [Reason("expected", str(found), f"on {found.n_rows:,} {judged_by}")]
+        reasons = [Reason("expected", str(found), f"judged by {found.n_rows:,} {judged_by}")]
         counts = torch.bincount(judging.y, minlength=len(self.labels))
         guess = int(counts.argmax())
         share = float(counts[guess]) / len(judging)

@@ -289,15 +289,15 @@ class Sizes(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
         if name in MAKE:
-            self._count(_n_numbers(name, args))
+            self._count(_n_numbers(name, args), (kwargs or {}).get("dtype"))
         elif name in MAKE_LIKE:
             self._count(_product(args[1]) * (args[0].numel() if name == "repeat" else 1))
         elif (n_numbers := _broadcast_size(args)) > NOTABLE:
             self._count(n_numbers)
         return func(*args, **(kwargs or {}))
 
-    def _count(self, n_numbers: int) -> None:
-        self.most_bytes -= 4 * n_numbers
+    def _count(self, n_numbers: int, dtype: torch.dtype | None = None) -> None:
+        self.most_bytes -= n_numbers * (4 if dtype is None else dtype.itemsize)
         self.most_tensors -= 1
         if self.most_bytes < 0 or self.most_tensors < 0:
             raise DamagedFile("its sizes are far larger than its weights")

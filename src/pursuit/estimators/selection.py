@@ -134,7 +134,7 @@ class Expected(NamedTuple):
 
     def __str__(self) -> str:
         low, high = math.floor(100 * self.accuracy_range[0]), math.ceil(100 * self.accuracy_range[1])
-        return f"about {self.n_queries:.1f} queries a row and an accuracy of {low}% to {high}%"
+        return f"about {self.n_queries:.1f} queries a row and an accuracy of {low}% to {high}% on new rows"
 
 
 def expected(learner: Learner, rows: Rows, rule: StoppingRule) -> Expected:

@@ -12,7 +12,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,11 +27,12 @@ from pursuit.inference.rollout import template_state
 from pursuit.inference.target_bins import COVERAGE as OF_NUMBERS
 from pursuit.inference.target_bins import target_of
 from pursuit.inference.unusual import FALSE_ALARMS, LEAST_VARIANCE, knows_unusual, unusual_of
-from pursuit.queries.column import with_point
+from pursuit.queries.column import DAY, EPOCH, Date, Number, parse_choice, with_point
 from pursuit.report.facts import count, share
 from pursuit.report.page import render
-from pursuit.sessions.log import Reject, Tell
+from pursuit.sessions.log import GoOn, Reject, Tell, label_index
 from pursuit.sessions.session import Session
+from pursuit.training.rows import Rows
 
 ALARM = 0.01
 """The share of models that keep their promise and are alarmed about, ever."""
@@ -46,6 +47,10 @@ LEAST_ANSWERS = 20
 MOST_LISTED = 50
 
 
+STATED = "stated"
+"""Where saved moves keep the first result, if the person did not leave it at that."""
+
+
 class KeptSession(Protocol):
     """What is kept of a session."""
 
@@ -56,7 +61,21 @@ class KeptSession(Protocol):
     @property
     def created(self) -> datetime.datetime: ...
     @property
+    def updated(self) -> datetime.datetime: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
     def moves(self) -> dict[str, Any]: ...
+    @property
+    def done(self) -> bool: ...
+    @property
+    def outcome(self) -> str | None: ...
+    @property
+    def probability(self) -> float | None: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
     @property
     def truth(self) -> str | None: ...
     @property
@@ -64,10 +83,29 @@ class KeptSession(Protocol):
 
 
 @dataclass(frozen=True)
+class StatedResult:
+    """A result as the person saw it."""
+
+    outcome: str | None
+    probability: float | None
+    low: float | None
+    high: float | None
+    """Of a number: between which it should lie, with 90 % probability."""
+
+    def is_true(self, truth: str) -> bool | None:
+        """Whether it was that, or the number lies in the range that was given; None where the truth is no number."""
+        if self.low is None or self.high is None:
+            return truth.casefold() == str(self.outcome).casefold()
+        number = number_of(truth)
+        return None if number is None else self.low <= number <= self.high
+
+
+@dataclass(frozen=True)
 class Claim:
     """A result that was stated with a probability, and what it really was."""
 
-    begun: datetime.datetime
+    known: datetime.datetime
+    """When it was known what it was."""
     probability: float
     right: bool
 
@@ -119,6 +157,9 @@ class Watch:
     """What sessions say of a model."""
 
     n_sessions: int
+    """Those with the model as it is now, of which all is said but what is said of `periods`."""
+    n_earlier: int
+    """Those with an earlier version of it, before it was trained again, recalibrated or worded anew."""
     n_unreadable: int
     """Sessions of an earlier model, whose questions this one does not have."""
     n_judged: int
@@ -147,38 +188,52 @@ class Watch:
         alarm: float = ALARM,
         tolerance: float = TOLERANCE,
         looked_at: "dict[Any, SeenSession] | None" = None,
+        fingerprint: str | None = None,
+        settled_after: float = 0.0,
+        now: datetime.datetime | None = None,
     ) -> "Watch":
         """Look at sessions, the oldest first. What is `looked_at` already, and has not changed since, is not looked at
-        again."""
-        looked_at = {} if looked_at is None else looked_at
+        again. With a `fingerprint`, results that a model of another one stated count in `periods` alone. Results are
+        judged once their truth is known and `settled_after` days have passed, by `now` in UTC."""
+        looked_at, wait = {} if looked_at is None else looked_at, datetime.timedelta(days=settled_after)
+        now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None) if now is None else now
         if not 0 < alarm < 1 or not 0 <= tolerance < 1:
             raise ValueError("The rate of false alarms lies between 0 and 1, and the tolerance is 0 or more, below 1.")
-        seen, n_unreadable = [], 0
+        everything, seen, n_unreadable = [], [], 0
         model: Any = estimator.model_
         template = template_state(model, model.query_set.blank())
         rule = estimator.stopping_rule()
         for kept in sessions:
-            key = kept.id, kept.revision, kept.truth
+            key = kept.id, kept.revision, kept.updated
             try:
                 if key not in looked_at:
                     looked_at[key] = _look(kept, Session.from_dict(kept.moves, model, rule, template=template))
-                seen.append(looked_at[key])
-            except ValueError:
+            except (ValueError, TypeError):
                 n_unreadable += 1
-        claims = [one.claim for one in seen if one.claim is not None]
+                continue
+            one = looked_at[key]
+            if kept.created + wait > now:
+                one = replace(one, claim=None)
+            everything.append(one)
+            if fingerprint in (None, kept.fingerprint):
+                seen.append(one)
+        # In the order in which they could be judged, which no truth that comes later can change.
+        in_order = sorted((max(one.claim.known, one.begun + wait), one.id, one.claim) for one in seen if one.claim)
+        claims = [claim for _, _, claim in in_order]
         n_right = sum(claim.right for claim in claims)
         wealth = evidence([one.probability for one in claims], [one.right for one in claims], tolerance)
         beyond = np.flatnonzero(wealth >= math.log(1 / alarm))
         unusual = [one.id for one in seen if one.is_unusual]
         return cls(
             n_sessions=len(seen),
+            n_earlier=len(everything) - len(seen),
             n_unreadable=n_unreadable,
             n_judged=len(claims),
             n_right=n_right,
             interval=accuracy_interval(n_right, len(claims)) if claims else None,
             stated=statistics.fmean(one.probability for one in claims) if claims else None,
             reliability=_reliability(claims),
-            periods=_periods(seen),
+            periods=_periods(everything),
             questions=_questions(model, seen, alarm, _n_learnt(estimator.notes_.get("task", {}))),
             n_unusual=len(unusual),
             unusual=tuple(unusual[-MOST_LISTED:]),
@@ -186,7 +241,7 @@ class Watch:
             evidence=float(np.exp(min(700.0, wealth.max()))) if len(claims) else 1.0,
             alarm=alarm,
             tolerance=tolerance,
-            alarmed_at=claims[int(beyond[0])].begun if len(beyond) else None,
+            alarmed_at=in_order[int(beyond[0])][0] if len(beyond) else None,
         )
 
     @property
@@ -197,6 +252,11 @@ class Watch:
     def sentences(self) -> list[str]:
         """What to know first."""
         found = [f"{count(self.n_sessions, 'session')}, of which the truth is known of {self.n_judged:,}."]
+        if self.n_earlier:
+            found.append(
+                f"Besides, {count(self.n_earlier, 'session')} with an earlier version of the model, which are only "
+                "counted over time."
+            )
         if self.n_unreadable:
             found.append(f"Left out: {count(self.n_unreadable, 'session')} of an earlier model.")
         if self.interval is not None and self.stated is not None:
@@ -299,24 +359,34 @@ def _look(kept: KeptSession, session: Session) -> SeenSession:
 
 
 def _claim(kept: KeptSession, session: Session) -> Claim | None:
-    """The first result that was stated, if it is known whether it was right."""
-    guesses = [i for i, move in enumerate(session.moves) if isinstance(move, Reject)]
-    if not guesses and not session.done:
+    """The first result that was stated, if it is known whether it was right: as it was stated, whatever the model and
+    its rule would say now."""
+    objection = next((i for i, move in enumerate(session.moves) if isinstance(move, Reject | GoOn)), None)
+    stated = StatedResult(kept.outcome, kept.probability, kept.low, kept.high) if kept.done else None
+    if kept.moves.get(STATED) is not None:
+        stated = StatedResult(**kept.moves[STATED])
+    elif objection is not None and STATED not in kept.moves:  # kept by a version that did not note it
+        stated = _result_at(session, objection)
+    if stated is None or stated.outcome is None:
         return None
-    if kept.truth is None and not kept.accepted and not guesses:
+    if kept.truth is not None:
+        right = stated.is_true(kept.truth)
+    elif stated.outcome in map(label_text, session.excluded):
+        right = False
+    else:
+        right = (objection is None or stated.outcome == kept.outcome) if kept.accepted else None
+    if right is None:
         return None
-    belief = session._log.positions[guesses[0] if guesses else -1].log_posterior[0].exp()
+    return Claim(kept.updated, OF_NUMBERS if stated.probability is None else stated.probability, right)
+
+
+def _result_at(session: Session, place: int) -> StatedResult:
+    """What the model says now that it stated before the move at a place."""
+    belief = session._log.positions[place].log_posterior[0].exp()
     if (target := target_of(session.pursuer)) is not None:
         low, high = target.interval(belief[None])[0].tolist()
-        number = None if kept.truth is None else number_of(kept.truth)
-        if number is None:
-            return None if kept.truth is not None else Claim(kept.created, OF_NUMBERS, kept.accepted)
-        return Claim(kept.created, OF_NUMBERS, low <= number <= high)
-    label = label_text(session.pursuer.classes[int(belief.argmax())])
-    right = not guesses and (kept.truth is None or kept.truth.casefold() == label.casefold())
-    if guesses and kept.truth is not None:
-        right = kept.truth.casefold() == label.casefold()  # it was right, though it was called wrong
-    return Claim(kept.created, float(belief.max()), right)
+        return StatedResult(target.text(float(target.mean(belief))), None, low, high)
+    return StatedResult(label_text(session.pursuer.classes[int(belief.argmax())]), float(belief.max()), None, None)
 
 
 def _foreseen(session: Session, queries: list[int]) -> Iterator[tuple[int, str, dict[str, float]]]:
@@ -419,44 +489,89 @@ def _most_moved(given: Sequence[tuple[str, dict[str, float]]], factor: float) ->
     return max(found, key=lambda one: (round(abs(one.deviation), 6), one.deviation))
 
 
-def confirmed_rows(estimator: PursuitEstimator, sessions: Iterable[KeptSession]) -> tuple[pd.DataFrame, np.ndarray]:
-    """The answers of sessions whose truth is a label of the model, or a number where it predicts one, with these; an
-    answer that nobody gave is missing.
+@dataclass(frozen=True)
+class Confirmed:
+    """The sessions whose truth is known, each with it: a label of the model, or a number where it predicts one."""
 
-    A truth is what somebody noted, or a result that somebody accepted. Raises ValueError for models that do not ask for
-    the columns of a table."""
-    model: Any = estimator.model_
-    columns = getattr(estimator, "feature_names_in_", None)
-    asked = [query.name for query in model.query_set.queries]
-    if columns is None or not set(asked) <= set(columns.tolist()):
-        raise ValueError(
-            "Sessions become rows where a model asks for the columns of a table, and this one does not: train it on a "
-            "table whose columns have names."
+    pairs: tuple[tuple[Session, Any], ...]
+    n_unknown: int
+    """How many have a truth that is no label of the model, from which it cannot learn."""
+
+    @classmethod
+    def of(cls, estimator: PursuitEstimator, sessions: Iterable[KeptSession]) -> "Confirmed":
+        """A truth is what somebody noted, or a result that somebody accepted."""
+        model: Any = estimator.model_
+        template, pairs, n_unknown = template_state(model, model.query_set.blank()), [], 0
+        for kept in sessions:
+            truth = kept.truth
+            if truth is None and kept.accepted and target_of(model) is None:
+                truth = kept.outcome
+            if truth is None:
+                continue
+            try:
+                session = Session.from_dict(kept.moves, model, template=template)
+            except ValueError:
+                continue
+            known = _truth(model, truth)
+            n_unknown += known is None
+            pairs += [] if known is None else [(session, known)]
+        return cls(tuple(pairs), n_unknown)
+
+    def histories(self) -> Rows:
+        """What was answered, as the model reads it, and no more: what was not asked is not an empty cell."""
+        histories = [session.history for session, _ in self.pairs]
+        model, truths = self.pairs[0][0].pursuer, [truth for _, truth in self.pairs]
+        target = target_of(model)
+        codes = (
+            np.array([label_index(model, one) for one in truths]) if target is None else target.codes(np.array(truths))
         )
-    is_number = target_of(model) is not None
-    labels = {label_text(label).casefold(): label for label in label_list(model.classes)}
-    rows, truths = [], []
-    for kept in sessions:
-        try:
-            session = Session.from_dict(kept.moves, model, estimator.stopping_rule())
-        except ValueError:
-            continue
-        truth = _truth(kept, session, labels, is_number)
-        if truth is not None:
-            tells = [move for move in session.moves if isinstance(move, Tell)]
-            rows.append({asked[move.query]: move.answer for move in tells if move.answer is not None})
-            truths.append(truth)
-    return pd.DataFrame(rows, columns=columns.tolist()), np.array(truths, dtype=float if is_number else None)
+        x, known = (torch.cat([getattr(one, name) for one in histories]) for name in ("x", "known"))
+        return Rows(x, known, torch.from_numpy(codes))
+
+    def table(self, estimator: PursuitEstimator) -> tuple[pd.DataFrame, np.ndarray]:
+        """The answers as they would stand in the table that the model was trained on, with the truths; an answer that
+        nobody gave is missing. Raises ValueError where a table cannot say so."""
+        model: Any = estimator.model_
+        queries, columns = model.query_set.queries, getattr(estimator, "feature_names_in_", None)
+        if columns is None or not {query.name for query in queries} <= set(columns.tolist()):
+            raise ValueError(
+                "Sessions become rows where a model asks for the columns of a table, and this one does not: train it "
+                "on a table whose columns have names."
+            )
+        if means := [
+            query.name for query in queries if query.may_be_missing or getattr(query, "empty_means", None) is not None
+        ]:
+            raise ValueError(
+                f"An empty cell of '{means[0]}' is an answer, so that sessions in which it was not asked cannot stand "
+                "in a table: leave out --and."
+            )
+        rows = [
+            {
+                queries[query].name: _cell(queries[query], told.answer)
+                for query, told in session._log.told.items()
+                if told.answer is not None
+            }
+            for session, _ in self.pairs
+        ]
+        dtype = None if target_of(model) is None else float
+        return pd.DataFrame(rows, columns=columns.tolist()), np.array([truth for _, truth in self.pairs], dtype=dtype)
 
 
-def _truth(kept: KeptSession, session: Session, labels: dict[str, Any], is_number: bool) -> Any:
-    if kept.truth is not None:
-        if not is_number:
-            return labels.get(kept.truth.casefold())
-        return number_of(kept.truth)
-    if is_number or not kept.accepted or any(isinstance(move, Reject) for move in session.moves):
+def _cell(query: Any, answer: Any) -> Any:
+    """An answer as it is written in a table, however a person wrote it."""
+    if isinstance(query, Date):
+        return (EPOCH + query.parse(answer) * DAY).strftime(query.pattern)
+    return query.parse(answer) if isinstance(query, Number) else query.values[parse_choice(query, answer)]
+
+
+def _truth(model: Any, text: str) -> Any:
+    """The label, or the number, that a text says; None if it says none."""
+    if target_of(model) is not None:
+        return number_of(text)
+    try:
+        return label_list(model.classes)[label_index(model, text)]
+    except ValueError:
         return None
-    return labels.get(label_text(session.prediction).casefold())
 
 
 def number_of(text: str) -> float | None:

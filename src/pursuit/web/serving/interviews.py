@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
@@ -21,8 +22,8 @@ from pursuit.queries import DoubtfulAnswer
 from pursuit.queries.own_words import Suggestion
 from pursuit.registry import UnknownName
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
-from pursuit.report.watch import SeenSession, Watch, number_of
-from pursuit.sessions.log import FORMAT, Tell, query_index
+from pursuit.report.watch import STATED, SeenSession, StatedResult, Watch, number_of
+from pursuit.sessions.log import FORMAT, GoOn, Reject, Tell, query_index
 from pursuit.sessions.session import Session, foresee
 from pursuit.sessions.state import GivenAnswer, Rejection, State
 from pursuit.sessions.why import Why
@@ -292,6 +293,7 @@ class Interviews:
                 raise ValueError("This session is too long to go on: begin a new one.")
             accepted = _make(session, move, stored, lambda: self._picture(stored, model))
         record, state = _record_and_state(session, model, stored.title, accepted, stored.has_picture)
+        record.moves.update(_stated(stored, session))
         written = yield stored, record, model.fingerprint
         if isinstance(written, Exception):
             raise written
@@ -373,7 +375,8 @@ class Interviews:
         """What the sessions with a model say of it. Others go on meanwhile: this model is only read."""
         with self._watching:  # two who look at the same time would do the same work twice
             looked_at = self._looked_at.setdefault(model.id, {})
-            return Watch.of(model.estimator, self.store.each(Search(model=model.id)), looked_at=looked_at)
+            sessions = self.store.each(Search(model=model.id))
+            return Watch.of(model.estimator, sessions, looked_at=looked_at, fingerprint=model.fingerprint)
 
     # ---- how a session comes back
 
@@ -535,6 +538,16 @@ def _record_and_state(
         searchable="\n".join(found).casefold(),
     )
     return record, state
+
+
+def _stated(stored: StoredSession, session: Session) -> dict[str, Any]:
+    """The first result of a session that went on after it; None where there was none yet."""
+    if not any(isinstance(move, Reject | GoOn) for move in session.moves):
+        return {}
+    if STATED in stored.moves:
+        return {STATED: stored.moves[STATED]}
+    first = StatedResult(stored.outcome, stored.probability, stored.low, stored.high) if stored.done else None
+    return {STATED: None if first is None else asdict(first)}
 
 
 def _summary(stored: StoredSession) -> dict[str, Any]:
