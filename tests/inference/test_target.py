@@ -167,3 +167,9 @@ def test_single_numbers_have_no_neighbours() -> None:
     assert kernel is not None
     assert kernel[0].tolist() == [1.0] + [0.0] * (len(mixed) - 1)
     assert (kernel[1:, 0] == 0).all()
+
+
+def test_points_of_bins_are_no_ones_own_number() -> None:
+    y = np.exp(np.random.default_rng(0).normal(8, 1, 500))
+    bins = TargetBins.of(y, 10)
+    assert not {point for own in bins.points for point in own} & {*y.tolist()}

@@ -192,7 +192,7 @@ def test_it_is_none_of_the_listed_values(queries: ColumnQueries) -> None:
     n_held = outcomes.by_unit(outcomes.holds(x).int())
     assert (n_held[: N - 10, :4] == 1).all()
     assert (n_held[N - 10 :, :4] == 0).all()
-    assert outcomes.describe(AGE)[0] == "up to 17.5"
+    assert outcomes.describe(AGE)[0] == "up to 18"
     assert len(outcomes.describe(AGE)) == 4
     below = x[:1].clone()
     below[0, 0] = float(compress(np.float64(-1 / TINIEST)))

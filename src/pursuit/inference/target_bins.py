@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pursuit.queries.scaling import rounded_outward
+from pursuit.queries.scaling import round_edges, rounded_outward
 from pursuit.registry import register
 
 COVERAGE = 0.9
@@ -63,7 +63,10 @@ class TargetBins(Sequence[str]):
         parts = [(values[code == i], counts[code == i]) for i in range(code.max() + 1)]
         mean = np.average(values, weights=counts)
         points = [_quantiles(*part) for part in parts]
-        if len(values) > n_bins:  # of a few values, each is that of many rows
+        if len(values) > n_bins:  # of a few values, each is that of many rows, as is that of a bin of its own
+            flat = np.unique(np.concatenate(points))
+            near = dict(zip(flat.tolist(), round_edges(flat, tuple(own[0] for own in points)).tolist(), strict=True))
+            points = [own if own[0] == own[-1] else tuple(near[point] for point in own) for own in points]
             low, high = rounded_outward(float(values[0]), float(values[-1]), ROUND_STEPS)
             points[0], points[-1] = (low, *points[0][1:]), (*points[-1][:-1], high)
         return cls(

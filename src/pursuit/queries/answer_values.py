@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pursuit.queries.column import Number
 from pursuit.queries.query_set import QuerySet
-from pursuit.queries.scaling import NOT_GIVEN
+from pursuit.queries.scaling import NOT_GIVEN, compress, expand, round_edges
 
 MOST_VALUES = 2**22
 """Possible answers of all queries together."""
@@ -156,7 +157,10 @@ def _intervals(query_set: QuerySet, x: Tensor, available: Tensor, n_bins: int) -
                 intervals.append(_between(np.linspace(-1, 1, n_bins + 1)[1:-1]))
             case "number":
                 answers = x.flatten(1)[there[:, unit], own[0]].float().numpy()
-                intervals.append(_between(_quantiles(answers, n_bins), NOT_GIVEN if may_be_missing else -np.inf))
+                edges = _quantiles(answers, n_bins)
+                if query_set.has_own_units and isinstance(query := query_set.queries[unit], Number):
+                    edges = _rounded(edges, answers, query)
+                intervals.append(_between(edges, NOT_GIVEN if may_be_missing else -np.inf))
     return intervals
 
 
@@ -166,6 +170,16 @@ def _quantiles(answers: np.ndarray, n_bins: int) -> np.ndarray:
         return np.empty(0)
     edges = np.quantile(answers, np.arange(1, n_bins) / n_bins, method="lower")
     return np.unique(edges[edges < answers.max()])
+
+
+def _rounded(edges: np.ndarray, answers: np.ndarray, query: Number) -> np.ndarray:
+    """What divides the answers to a query, at round numbers."""
+    if not len(edges):
+        return edges
+    numbers = [query.centre + query.spread * expand(float(z)) for z in (*edges, answers.max())]
+    before = 2 * numbers[0] - numbers[1]  # so that the first one is moved up as well
+    moved = round_edges(np.array([before, *numbers]))[1:-1]
+    return np.unique(compress((moved - query.centre) / query.spread).astype(np.float32))
 
 
 def _between(edges: np.ndarray, lowest: float = -np.inf) -> _Intervals:

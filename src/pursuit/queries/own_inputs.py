@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pursuit.queries.column import Choice, Number, Query
-from pursuit.queries.scaling import NOT_GIVEN, compress
+from pursuit.queries.scaling import NOT_GIVEN, compress, round_edges
 
 FEW_ROWS, FEW_PIECES, SOME_PIECES, MANY_PIECES = 2000, 8, 16, 32
 MANY_INPUTS, TOO_MANY_INPUTS = 2000, 10_000
@@ -81,7 +81,7 @@ def quantile_edges(numbers: np.ndarray, n_pieces: int) -> tuple[float, ...]:
     if not len(numbers) or n_pieces < 2:
         return ()
     edges = np.unique(np.quantile(numbers, np.linspace(0, 1, n_pieces + 1), method="lower"))
-    return tuple(edges.tolist()) if len(edges) > 2 else ()
+    return tuple(round_edges(edges).tolist()) if len(edges) > 2 else ()
 
 
 MOST_OWNED = 2**20

@@ -107,3 +107,21 @@ def rounded_outward(low: float, high: float, n_steps: int = N_STEPS) -> tuple[fl
     # Written and read again, or 3 * 0.1 would end in ...04.
     ends = math.floor(low / step) * step, math.ceil(high / step) * step
     return float(f"{ends[0]:.12g}"), float(f"{ends[1]:.12g}")
+
+
+def round_edges(edges: np.ndarray, down: tuple[float, ...] = ()) -> np.ndarray:
+    """What divides numbers, ascending (E,), as round numbers (multiples of 1, 2 or 5 times a power of ten), since
+    quantiles are numbers of single people. Each is moved up by less than a tenth of the way to its neighbours, so that
+    of many equal numbers all stay on the same side; the first one, and those that are to go `down`, are moved down."""
+    if len(edges) < 2 or not np.isfinite(edges).all():
+        return edges
+    gaps = np.diff(edges)
+    nearest = np.minimum(np.append(gaps, np.inf), np.insert(gaps, 0, np.inf)) / (2 * N_STEPS)
+    with np.errstate(over="ignore"):
+        power = 10.0 ** np.floor(np.log10(nearest * (1 + 1e-9)))
+    step = power * np.select([nearest >= 5 * power, nearest >= 2 * power], [5.0, 2.0], 1.0)
+    whole = edges / step
+    goes_down = np.isin(edges, [edges[0], *down])
+    close = np.abs(whole - np.rint(whole)) < 1e-3  # which are round already, but for single precision
+    moved = np.where(close, np.rint(whole), np.where(goes_down, np.floor(whole), np.ceil(whole))) * step
+    return np.array([float(f"{edge:.12g}") for edge in moved])
