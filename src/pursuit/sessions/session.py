@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from pursuit.files import parse_json
 from pursuit.inference import html
-from pursuit.inference.chain import Chain, chain_step, doubt, remaining
+from pursuit.inference.chain import Chain, ChainStep, remaining
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import Pursuer, highest_left, label_list, leave_out, score_unit
@@ -19,7 +19,6 @@ from pursuit.inference.target_bins import target_of
 from pursuit.inference.unusual import Unusual, unusual_of
 from pursuit.queries import DoubtfulAnswer
 from pursuit.queries.own_words import Suggestion, suggest
-from pursuit.sessions.exclusion import without
 from pursuit.sessions.experience import Experience
 from pursuit.sessions.log import (
     FurtherTarget,
@@ -168,7 +167,7 @@ class Session:
         """Why the next question is asked: what it is expected to tell, what else could be asked, what each answer would
         change."""
         query, log = self._next_query(), self._log
-        before, excluded, best = log.now.log_posterior[0].exp(), log.now.excluded, log.candidates[0]
+        before, excluded, best = log.now.belief, log.now.excluded, log.candidates[0]
         answers = imagined_answers(self.pursuer, log.history(), query, excluded)
         n_left, n_skipped = len(log.open_queries()), len([other for other in log.now.put_off if other != query])
         kind: WhyKind
@@ -192,7 +191,7 @@ class Session:
             WhyReason(kind, n_left, best.bits, best.cost, log.is_restricted(), n_skipped),
             log.candidates,
             answer_effects(self.pursuer, answers, before, excluded),
-            doubt(before),
+            log.now.doubt,
             self.bits_gained,
             is_cost_aware=score_unit(self.pursuer) == "bits per cost",
         )
@@ -256,8 +255,7 @@ class Session:
     def label_set(self) -> tuple[Any, ...] | None:
         """The labels that remain by the belief now, the most probable first; None where the stopping rule does not
         say."""
-        posterior = self._log.now.log_posterior[0].exp()
-        return remaining(self.stop, self._log.labels, posterior, self.excluded)
+        return remaining(self.stop, self._log.labels, self._log.now.belief, self.excluded)
 
     @property
     def belief(self) -> str:
@@ -275,8 +273,7 @@ class Session:
         A surprising answer may leave more in doubt than before, so this may shrink and even be negative. Labels that
         are excluded count in neither.
         """
-        first, now = (self._log.positions[i].log_posterior[0] for i in (0, -1))
-        return doubt(without(first, self._log.now.excluded).exp()) - doubt(now.exp())
+        return self._log.as_now(self._log.positions[0]).doubt - self._log.now.doubt
 
     @property
     def cost(self) -> float:
@@ -332,32 +329,27 @@ class Session:
         answered = [
             position for move, position in zip(log.moves, log.positions[1:], strict=True) if isinstance(move, Tell)
         ]
-        query_set, x = log.query_set, log.x[0]
-        prior = belief = without(log.positions[0].log_posterior[0], log.now.excluded).exp()
+        query_set, x, excluded = log.query_set, log.x[0], self.excluded
+        before = first = log.as_now(log.positions[0])
         # Steps before the last are those of the last look, unless something was changed or excluded since.
         known, log.steps = log.steps, {}
         for tell, position in zip(tells, answered, strict=True):
-            key = id(position), log.now.excluded
-            log.steps[key] = known.get(key) or (
-                position,
-                chain_step(
-                    query_set,
-                    tell.query,
-                    None if tell.answer is None else query_set.describe_given(tell.query, x, tell.answer),
-                    belief,
-                    without(position.log_posterior[0], log.now.excluded).exp(),
-                    position.bits,
-                    tell.volunteered,
-                ),
-            )
-            belief = log.steps[key][1].posterior
+            key = position, log.now.excluded
+            if key not in known:
+                answer = None if tell.answer is None else query_set.describe_given(tell.query, x, tell.answer)
+                after = log.as_now(position)
+                gained = before.doubt - after.doubt
+                asked = tell.query, query_set.queries[tell.query].name, query_set.queries[tell.query].text
+                known[key] = after, ChainStep(*asked, answer, after.belief, position.bits, gained, tell.volunteered)
+            log.steps[key] = known[key]
+            before = known[key][0]
         steps = tuple(step for _, step in log.steps.values())
         return Chain(
             log.labels,
-            prior,
+            first.belief,
             steps,
             target=target_of(self.pursuer),
-            excluded=self.excluded,
+            excluded=excluded,
             decided=self.decided,
             label_set=self.label_set,
         )
