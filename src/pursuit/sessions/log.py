@@ -2,6 +2,7 @@
 move by move, for one target or for several."""
 
 import contextlib
+import copy
 import datetime
 import functools
 import math
@@ -294,6 +295,14 @@ class SessionLog:
     @property
     def now(self) -> Position:
         return self.positions[-1]
+
+    def copy(self) -> "SessionLog":
+        """A log that stands where this one does, with all that was computed here, and goes on by itself."""
+        found = copy.copy(self)
+        found.moves, found.positions, found.changes = [*self.moves], [*self.positions], [*self.changes]
+        found.told, found._found = {**self.told}, {**self._found}
+        found._made = found._state = found._ahead = None
+        return found
 
     def others(self) -> dict[str, "SessionLog"]:
         """The logs of further targets of the same interview, by name."""

@@ -93,6 +93,13 @@ class Session:
         question = f"{asked.text} ({asked.expected})" if asked.expected else asked.text
         return html.block("It asks:", html.paragraph(question)) + self.chain._repr_html_()
 
+    def copy(self) -> "Session":
+        """A session about one target that stands where this one does, with all that was computed here, and goes on by
+        itself."""
+        found = Session.__new__(Session)
+        found.pursuer, found.stop, found._log = self.pursuer, self.stop, self._log.copy()
+        return found
+
     def plot(self, path: str | Path | None = None, title: str = "") -> "Figure":
         """Beliefs after each answer so far, as those of a chain."""
         return self.chain.plot(path, title)
