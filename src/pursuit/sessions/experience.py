@@ -1,8 +1,8 @@
 """What was measured of a model on rows that it was not trained on, as sessions report it."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 
 from pursuit.sessions.log import GoOn, Reject, SessionLog, Tell
@@ -88,7 +88,8 @@ def part_of_progress(share: float) -> int:
     return min(int(N_PARTS * share), N_PARTS - 1)
 
 
-def _usual(counts: Sequence[int]) -> tuple[int, int] | None:
+@lru_cache(maxsize=10_000)
+def _usual(counts: tuple[int, ...]) -> tuple[int, int] | None:
     """The quantiles of a number from 1 on, given how often each occurred; None where none did."""
     total = sum(counts)
     if not total:

@@ -344,14 +344,14 @@ def _questions_left(log: SessionLog, experience: Experience | None) -> Questions
 def belief_of(chain: Chain, most: int = N_LABELS) -> Belief:
     """What is believed at the end of a chain, in its `most` probable labels."""
     n_left = len(chain.classes) - len(chain.excluded)
-    best = chain.posterior.argsort(descending=True, stable=True)[: min(most, n_left)]
-    pairs = zip(best.tolist(), chain.posterior[best].tolist(), strict=True)
-    labels = tuple(LabelShare(label_text(chain.classes[i]), p) for i, p in pairs)
+    best = chain.posterior.argsort(descending=True, stable=True)[: min(most, n_left)].tolist()
+    probabilities = chain.posterior.tolist()
+    labels = tuple([LabelShare(label_text(chain.classes[i]), probabilities[i]) for i in best])
     n_others, number = n_left - len(labels), None
     others = max(0.0, 1 - sum(share.probability for share in labels)) if n_others else 0.0
     if chain.target is not None:
         low, high = chain.target.interval(chain.posterior[None])[0].tolist()
-        text, bins = chain.target.belief(chain.posterior), tuple(chain.target.ends[i] for i in best.tolist())
+        text, bins = chain.target.belief(chain.posterior), tuple(chain.target.ends[i] for i in best)
         number = NumberBelief(chain.prediction, low, high, text, chain.target.decimals, bins)
     return Belief(labels, n_others, others, number)
 
