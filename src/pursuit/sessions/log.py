@@ -248,15 +248,16 @@ class Position:
 class Foreseen:
     """What follows from an answer that is to come."""
 
-    tell: Tell
-    before: Position
-    position: Position
-    is_judged: bool
-    """Whether the rule was asked what it says of the position."""
+    told: tuple[Tell, ...]
+    """All answers with it."""
     history: History
     """Of one row, with the answer."""
-    scores: Tensor  # (1, Q)
-    bits: Tensor | None  # (1, Q) where scores are a mere preference, and the bits of queries are known beside them
+    log_posterior: Tensor  # (1, C)
+    scores: Tensor | None = None  # (1, Q); None where other answers come after it
+    bits: Tensor | None = None  # (1, Q) of queries, where scores are a mere preference
+    before: Position | None = None
+    position: Position | None = None
+    """Where it leads from the position before it, with what the rule says there; None where that is not foreseen."""
 
 
 def once(method: F) -> F:
@@ -287,7 +288,7 @@ class SessionLog:
         self.steps: dict[Any, tuple[Position, ChainStep]] = {}  # of the last chain, by where they led
         self.shown: dict[Any, tuple[ChainStep, Any]] = {}  # as the state looked at last has these steps
         self._found: dict[Any, Any] = {}  # what `once` computed at the position now
-        self._ahead: Foreseen | None = None
+        self._ahead: list[Foreseen] = []  # answers that are to come, one after the other
         start = Position(self._belief(()), torch.zeros(1, device=self.query_set.costs.device))
         self.positions: list[Position] = []  # before anything, then after each move
         self._stand(start)
@@ -301,7 +302,7 @@ class SessionLog:
         found = copy.copy(self)
         found.moves, found.positions, found.changes = [*self.moves], [*self.positions], [*self.changes]
         found.told, found._found = {**self.told}, {**self._found}
-        found._made = found._state = found._ahead = None
+        found._made, found._state, found._ahead = None, None, []
         return found
 
     def others(self) -> dict[str, "SessionLog"]:
@@ -378,18 +379,26 @@ class SessionLog:
 
     @torch.no_grad()
     def _tell(self, move: Tell, with_bits: bool) -> None:
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead.tell == move and ahead.before is self.now:
+        ahead = self._ahead.pop(0) if self._ahead else None
+        if ahead is None or ahead.told != (*self.told.values(), move):
+            ahead, self._ahead = None, []
+        if ahead is not None and ahead.position is not None and ahead.before is self.now:
+            position = ahead.position
+        else:
+            bits = None if move.volunteered else self._bits_of(move.query) if with_bits else NOT_COMPUTED
+            belief = self._belief_after(move) if ahead is None else ahead.log_posterior
+            ahead, position = ahead and replace(ahead, position=None), self._position_after(move, belief, bits)
+        if ahead is not None:
             self._made, self._state = ahead.history, None
-            self.told[move.query] = move
-            self._stand(ahead.position, ahead)
-            return
-        bits = None if move.volunteered else self._bits_of(move.query) if with_bits else NOT_COMPUTED
+        self.told[move.query] = move
+        self._stand(position, ahead)
+
+    def _belief_after(self, move: Tell) -> Tensor:
+        """What is believed (1, C) after one more answer to the state."""
         state = self._current()
         self._write(move, self._history)
         state.ask_one(move.query, move.answer is not None)
-        self.told[move.query] = move
-        self._stand(self._position_after(move, refuse_nan(state.log_posterior()), bits))
+        return refuse_nan(state.log_posterior())
 
     def _position_after(self, move: Tell, log_posterior: Tensor, bits: float | None) -> Position:
         """Where an answer leads, after which this is believed (1, C) by all answers, before the rule is asked."""
@@ -429,7 +438,7 @@ class SessionLog:
     def _stand(self, position: Position, ahead: Foreseen | None = None) -> None:
         """Arrive at a position, which may be foreseen, and ask the rule what it says of it."""
         self._arrive(position, ahead)
-        if self.stop is None or (ahead is not None and ahead.is_judged):
+        if self.stop is None or (ahead is not None and ahead.position is not None):
             return
         last = next((move.query for move in reversed(self.told.values()) if not move.volunteered), -1)
         in_group = None
@@ -604,7 +613,7 @@ class SessionLog:
         if score_unit(self.pursuer) is not None:
             return information(self.pursuer, self._next_scores())
         ahead = self._found.get(FORESEEN)
-        bits = self._current().information() if ahead is None else ahead.bits
+        bits = self._current().information() if ahead is None or ahead.scores is None else ahead.bits
         left = self._information_left() if bits is not None and self.now.excluded else None
         return bits if left is None else left
 
@@ -620,7 +629,9 @@ class SessionLog:
     def _next_scores(self) -> Tensor:
         """The scores (1, Q) of what may come next."""
         ahead, unit = self._found.get(FORESEEN), score_unit(self.pursuer)
-        scores = refuse_nan(self._current().scores()) if ahead is None else ahead.scores
+        scores = None if ahead is None else ahead.scores
+        if scores is None:
+            scores = refuse_nan(self._current().scores())
         bits = self._information_left() if self.now.excluded and unit is not None else None
         if bits is None:
             return scores
@@ -638,11 +649,19 @@ class SessionLog:
         """What was asked and answered so far, as a history of one row."""
         return History(self.x, self._history.known.clone(), self.asked.clone())
 
-    def history_after(self, tell: Tell) -> History:
-        """The history of one row that an answer leads to; raises ValueError for one that cannot be used."""
-        history = History(self.x.clone(), self._history.known.clone(), self.asked.clone())
-        self._write(tell, history)
-        return history
+    def histories_after(self, place: int, tells: Sequence[Tell]) -> list[tuple[tuple[Tell, ...], History]]:
+        """The answers, and the histories of one row, to which answers in place of the moves from a place on lead, one
+        after the other; raises ValueError for one that cannot be used."""
+        told, history = [move for move in self.moves[:place] if isinstance(move, Tell)], self._history
+        if place < len(self.moves):
+            history = self._history_of(told)
+        found = []
+        for tell in tells:
+            history = History(history.x.clone(), history.known.clone(), history.asked.clone())
+            self._write(tell, history)
+            told.append(tell)
+            found.append((tuple(told), history))
+        return found
 
     def _write(self, tell: Tell, history: History) -> None:
         if tell.answer is not None:
@@ -654,12 +673,16 @@ class SessionLog:
     def _history(self) -> History:
         """What was asked and answered so far; it is changed in place."""
         if self._made is None:
-            blank = self.query_set.blank()
-            nothing = torch.zeros(2, 1, len(self.query_set), dtype=torch.bool, device=blank.device)
-            self._made = History(blank, *nothing)
-            for tell in self.told.values():
-                self._write(tell, self._made)
+            self._made = self._history_of(self.told.values())
         return self._made
+
+    def _history_of(self, told: Iterable[Tell]) -> History:
+        blank = self.query_set.blank()
+        nothing = torch.zeros(2, 1, len(self.query_set), dtype=torch.bool, device=blank.device)
+        history = History(blank, *nothing)
+        for tell in told:
+            self._write(tell, history)
+        return history
 
     def _belief(self, excluded: tuple[int, ...]) -> Tensor:
         with torch.no_grad():
@@ -705,33 +728,44 @@ def judged(
 
 
 @torch.no_grad()
-def look_ahead(answers: Sequence[tuple[SessionLog, Tell]]) -> None:
-    """Compute, in one batch, where the answers lead that several logs of one pursuer and one rule are about to get.
-    Nothing is changed by this: an answer that cannot be used is refused when it is told."""
-    found: list[tuple[SessionLog, Tell, History]] = []
-    for log, tell in answers:
+def look_ahead(answers: Sequence[tuple[SessionLog, int, Sequence[Tell]]]) -> None:
+    """Compute, in one batch, what follows from answers that several logs of one pursuer and one rule are about to get
+    in place of their moves from some place on. Nothing is changed by this: an answer that cannot be used is refused
+    when it is told."""
+    found: list[tuple[SessionLog, list[tuple[tuple[Tell, ...], History]]]] = []
+    for log, place, tells in answers:
         with contextlib.suppress(ValueError, TypeError):
-            found.append((log, tell, log.history_after(tell)))
+            found.append((log, log.histories_after(place, tells)))
     if len(found) < 2:
         return
-    log, stop, histories = found[0][0], found[0][0].stop, [history for _, _, history in found]
+    log, stop, histories = found[0][0], found[0][0].stop, [history for _, own in found for _, history in own]
     parts = zip(*((one.x, one.known, one.asked) for one in histories), strict=True)
     state = state_of_histories(log, History(*map(torch.cat, parts)))
-    beliefs, scores = state.log_posterior(), state.scores()
+    beliefs = state.log_posterior()
+    n_rows = [len(own) for _, own in found]
+    if len(histories) > len(found):  # what is asked next is wanted of the last alone
+        state.keep(torch.tensor(n_rows, device=beliefs.device).cumsum(dim=0) - 1)
+    scores = state.scores()
     if (beliefs.sum() + scores.sum()).isnan():
         return  # whose it is will be said when it is told
-    positions = [
-        one._position_after(tell, belief, None if tell.volunteered else one._bits_of(tell.query))
-        for (one, tell, _), belief in zip(found, beliefs.split(1), strict=True)
-    ]
-    # What is worth asking, and groups, need more than the positions.
-    is_judged = stop is not None and not stop.needs_worth and log.query_set.order is None
-    if stop is not None and is_judged:
-        positions = judged(stop, positions, target_of(log.pursuer))
     bits = state.information() if score_unit(log.pursuer) is None else None
-    for i, (one, tell, history) in enumerate(found):
-        own = scores[i : i + 1], None if bits is None else bits[i : i + 1]
-        one._ahead = Foreseen(tell, one.now, positions[i], is_judged, history, *own)
+    of_histories = iter(beliefs.split(1))
+    for i, (one, own) in enumerate(found):
+        one._ahead = [Foreseen(told, history, next(of_histories)) for told, history in own]
+        one._ahead[-1] = replace(
+            one._ahead[-1], scores=scores[i : i + 1], bits=None if bits is None else bits[i : i + 1]
+        )
+    if stop is None or stop.needs_worth or log.query_set.order is not None:
+        return  # what is worth asking, and groups, need more than positions
+    single = [one for one, own in found if len(own) == 1 and own[0][0][-1].query not in one.told]
+    positions = []
+    for one in single:
+        tell, belief = one._ahead[0].told[-1], one._ahead[0].log_posterior
+        bits_of = None if tell.volunteered else one._bits_of(tell.query)
+        positions.append(one._position_after(tell, belief, bits_of))
+    if single:
+        for one, position in zip(single, judged(stop, positions, target_of(log.pursuer)), strict=True):
+            one._ahead[0] = replace(one._ahead[0], before=one.now, position=position)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -528,11 +529,20 @@ class Session:
 
 def foresee(answers: Sequence[tuple[Session, str | None, Any]]) -> None:
     """Compute, in one batch, what follows from the answers (None: don't know) that sessions with one pursuer are about
-    to get, each to the query of a name or, None, to the one that is asked. Sessions about several targets compute by
-    themselves, and so do a single one and an answer that is volunteered."""
-    expected = []
-    for session, query, answer in answers if len(answers) > 1 else ():
+    to get, each to the query of a name or, None, to the one that is asked; what was told before is corrected. Sessions
+    about several targets compute by themselves, and so do a single one and an answer that is volunteered."""
+    expected: list[tuple[SessionLog, int, list[Tell]]] = []
+    for session, name, answer in answers if len(answers) > 1 else ():
         log = session._log
-        if not log.others() and not log.is_over and query in (None, log.query_set.queries[log.next_query].name):
-            expected.append((log, Tell(log.next_query, answer, log.is_beforehand(log.next_query))))
+        query = None if name is None else log.query_set.index_of.get(name)
+        if log.others():
+            continue
+        if query in log.told and (log.stop is None or not log.stop.needs_worth):
+            before = log.told[query]
+            later = log.moves[log.moves.index(before) + 1 :]
+            tells = [replace(before, answer=answer), *(move for move in later if isinstance(move, Tell))]
+            expected.append((log, len(log.moves) - len(later) - 1, tells))
+        elif not log.is_over and (name is None or query == log.next_query):
+            tell = Tell(log.next_query, answer, log.is_beforehand(log.next_query))
+            expected.append((log, len(log.moves), [tell]))
     look_ahead(expected)
