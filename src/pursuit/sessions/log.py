@@ -303,6 +303,7 @@ class SessionLog:
         found.moves, found.positions, found.changes = [*self.moves], [*self.positions], [*self.changes]
         found.told, found._found = {**self.told}, {**self._found}
         found._made, found._state, found._ahead = None, None, []
+        found.steps, found.shown = {}, {}
         return found
 
     def others(self) -> dict[str, "SessionLog"]:
