@@ -404,3 +404,23 @@ def test_a_question_is_json(wine: Session, world: Any) -> None:
     assert json.loads(json.dumps(wine.ask().to_dict()))["expected"] == "0.34 to 5.08"
     state = json.loads(json.dumps(Session(in_bits(world.pursuer)).ask().to_dict()))
     assert state["runners_up"][0].keys() == {"text", "bits"}
+
+
+@given(before=MOVES, moves=MOVES, others=MOVES, rule=st.sampled_from(RULES))
+def test_a_copy_goes_on_by_itself(
+    world: Any,
+    before: list[tuple[str, int]],
+    moves: list[tuple[str, int]],
+    others: list[tuple[str, int]],
+    rule: StoppingRule | None,
+) -> None:
+    session, expected = Session(world.pursuer, rule), Session(world.pursuer, rule)
+    for one in (session, expected):
+        make(one, before)
+    copy = session.copy()
+    make(session, others)
+    assert seen(copy) == seen(expected)
+    make(copy, moves)
+    make(expected, moves)
+    assert seen(copy) == seen(expected)
+    assert copy.to_json() == expected.to_json()

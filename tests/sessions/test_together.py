@@ -289,3 +289,41 @@ def test_an_answer_counts_for_the_question_that_was_asked(models: ServedModels, 
     (given,) = moved.state.answers
     assert given.kind == "answer"
     assert given.question.name == others[0]
+
+
+@pytest.mark.parametrize("name", ["network", "bayes"])
+def test_corrections_are_computed_together_with_the_answers_of_others(
+    models: ServedModels, name: str, rows_of_batches: list[int]
+) -> None:
+    together, alone = ([models[name].session() for _ in range(N_PEOPLE)] for _ in range(2))
+    for one, other in zip(together, alone, strict=True):
+        for answer in ("yes", "no", "yes"):
+            asked = one.ask()
+            other.ask_again(asked.name)
+            own = answer if answer in asked.choices else asked.choices[0]
+            one.tell(own)
+            other.tell(own)
+    queries = [session.pursuer.query_set.queries[session.moves[0].query] for session in together]
+    corrected = [
+        (one, query.name, None if i % 2 else query.offered[-1])
+        for i, (one, query) in enumerate(zip(together, queries, strict=True))
+    ]
+    told = (together[-1], None, together[-1].ask().choices[0])
+    rows_of_batches.clear()
+    foresee([*corrected[:-1], told])
+    assert rows_of_batches == [3 * (N_PEOPLE - 1) + 1]
+    for (one, name, answer), other in zip(corrected[:-1], alone, strict=False):
+        one.change(name, answer)
+        other.change(name, answer)
+    together[-1].tell(told[2])
+    alone[-1].ask_again(together[-1].pursuer.query_set.queries[together[-1].moves[-1].query].name)
+    alone[-1].tell(told[2])
+    assert len(rows_of_batches) <= 1 + N_PEOPLE  # of those alone
+    for one, other in zip(together, alone, strict=True):
+        if not one.done:
+            other.ask_again(one.ask().name)
+        state, expected = (as_lists(asdict(session.state())) for session in (one, other))
+        assert state == almost(expected)
+        one.undo()
+        other.undo()
+        assert as_lists(asdict(one.state()))["answers"] == almost(as_lists(asdict(other.state()))["answers"])

@@ -1,11 +1,10 @@
 """What was measured of a model on rows that it was not trained on, as sessions report it."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 
-from pursuit.inference.chain import Chain, doubt
 from pursuit.sessions.log import GoOn, Reject, SessionLog, Tell
 
 N_PARTS = 10
@@ -62,12 +61,12 @@ class Experience:
             return Trust(self.n_rows, 0, 0)
         return Trust(self.n_rows, same.n_rows, same.n_right)
 
-    def questions_left(self, log: SessionLog, chain: Chain) -> tuple[int, int] | None:
+    def questions_left(self, log: SessionLog) -> tuple[int, int] | None:
         """Between which numbers the questions still to come usually are; None where that was not measured. An answer
         never raises them."""
         restarts = [i for i, move in enumerate(log.moves) if isinstance(move, Reject | GoOn)]
         first = restarts[-1] + 1 if restarts else 0
-        part, n_since, found, in_doubt = -1, 0, None, doubt(chain.prior)
+        part, n_since, found, in_doubt = -1, 0, None, log.as_now(log.positions[0]).doubt
         for i, position in enumerate(log.positions[first:], start=first):
             move = log.moves[i - 1] if i > first else None
             n_since += isinstance(move, Tell) and not move.volunteered and move.answer is not None
@@ -89,7 +88,8 @@ def part_of_progress(share: float) -> int:
     return min(int(N_PARTS * share), N_PARTS - 1)
 
 
-def _usual(counts: Sequence[int]) -> tuple[int, int] | None:
+@lru_cache(maxsize=10_000)
+def _usual(counts: tuple[int, ...]) -> tuple[int, int] | None:
     """The quantiles of a number from 1 on, given how often each occurred; None where none did."""
     total = sum(counts)
     if not total:

@@ -2,6 +2,7 @@
 move by move, for one target or for several."""
 
 import contextlib
+import copy
 import datetime
 import functools
 import math
@@ -29,7 +30,7 @@ from pursuit.inference.pursuer import (
     wants_more,
 )
 from pursuit.inference.stopping import Standing, StoppingRule
-from pursuit.inference.target_bins import target_of
+from pursuit.inference.target_bins import TargetBins, target_of
 from pursuit.queries import Query, QuerySet
 from pursuit.queries.column import listed
 from pursuit.registry import UnknownName, did_you_mean
@@ -196,14 +197,14 @@ def json_value(value: Any) -> Any:
 F = TypeVar("F", bound=Callable[..., Any])
 
 PINNED, FORESEEN = "pinned", "foreseen"
-"""What may be known at a position before anything is computed there: the query to ask, and all scores."""
+"""What may be known at a position before anything is computed there: the query to ask, and what was foreseen."""
 NOT_COMPUTED = math.nan
 """The bits of an answer that was told again: what was expected of it takes the most computing, and few ask for it."""
 MOST_CHANGES = 200
 """How many corrections can be taken back; those before them count as what was said at first."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Position:
     """Where a session stands after a move."""
 
@@ -228,19 +229,45 @@ class Position:
     """Whether the rule vouches for a prediction made here; None where it promises nothing."""
 
     @functools.cached_property
+    def belief(self) -> Tensor:
+        """The probability of each label (C,)."""
+        return self.log_posterior[0].exp()
+
+    @functools.cached_property
     def doubt(self) -> float:
         """The entropy of the belief, in bits."""
-        return doubt(self.log_posterior[0].exp())
+        return doubt(self.belief)
+
+    @property
+    def spent(self) -> Tensor:
+        """What the rule counts as spent (1,)."""
+        return self.cost - self.cost_before_rule if self.cost_before_rule else self.cost
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What follows from an answer that is to come."""
+
+    told: tuple[Tell, ...]
+    """All answers with it."""
+    history: History
+    """Of one row, with the answer."""
+    log_posterior: Tensor  # (1, C)
+    scores: Tensor | None = None  # (1, Q); None where other answers come after it
+    bits: Tensor | None = None  # (1, Q) of queries, where scores are a mere preference
+    before: Position | None = None
+    position: Position | None = None
+    """Where it leads from the position before it, with what the rule says there; None where that is not foreseen."""
 
 
 def once(method: F) -> F:
     """A method of a log whose result follows from the position, and is computed once at each."""
 
     @functools.wraps(method)
-    def found(log: "SessionLog", *arguments: Any, **options: Any) -> Any:
-        key = method.__qualname__, arguments, tuple(options.items())
+    def found(log: "SessionLog", *arguments: Any) -> Any:
+        key = method, arguments
         if key not in log._found:
-            log._found[key] = method(log, *arguments, **options)
+            log._found[key] = method(log, *arguments)
         return log._found[key]
 
     return cast(F, found)
@@ -256,12 +283,12 @@ class SessionLog:
         self.moves: list[Move] = []
         self.told: dict[int, Tell] = {}  # by query, in the order they were given
         self.changes: list[Change] = []
-        self.x = self.query_set.blank()
-        self._state: HistoryState | None = None  # of all answers; None once one of them was taken back
-        self.steps: dict[Any, tuple[Position, ChainStep]] = {}  # of the chain looked at last, by where they led
+        self._made: History | None = None  # of all answers; None once one of them was taken back
+        self._state: HistoryState | None = None  # of this history; None until something is to be computed there
+        self.steps: dict[Any, tuple[Position, ChainStep]] = {}  # of the last chain, by where they led
         self.shown: dict[Any, tuple[ChainStep, Any]] = {}  # as the state looked at last has these steps
         self._found: dict[Any, Any] = {}  # what `once` computed at the position now
-        self._ahead: tuple[Tell, Tensor, Tensor] | None = None  # belief and scores after an answer that is to come
+        self._ahead: list[Foreseen] = []  # answers that are to come, one after the other
         start = Position(self._belief(()), torch.zeros(1, device=self.query_set.costs.device))
         self.positions: list[Position] = []  # before anything, then after each move
         self._stand(start)
@@ -270,9 +297,25 @@ class SessionLog:
     def now(self) -> Position:
         return self.positions[-1]
 
+    def copy(self) -> "SessionLog":
+        """A log that stands where this one does, with all that was computed here, and goes on by itself."""
+        found = copy.copy(self)
+        found.moves, found.positions, found.changes = [*self.moves], [*self.positions], [*self.changes]
+        found.told, found._found = {**self.told}, {**self._found}
+        found._made, found._state, found._ahead = None, None, []
+        found.steps, found.shown = {}, {}
+        return found
+
     def others(self) -> dict[str, "SessionLog"]:
         """The logs of further targets of the same interview, by name."""
         return {}
+
+    def as_now(self, position: Position) -> Position:
+        """An earlier position, with a belief without all that is excluded by now."""
+        excluded = self.now.excluded
+        if position.excluded == excluded:
+            return position
+        return replace(position, log_posterior=without(position.log_posterior, excluded), excluded=excluded)
 
     # ---- moves
 
@@ -300,7 +343,7 @@ class SessionLog:
         self.positions.pop()
         if isinstance(move, Tell):
             del self.told[move.query]
-            self._state = self._ahead = None
+            self._made = self._state = None
         self._found = {}
 
     def substitute(self, place: int, move: Move | None) -> None:
@@ -331,31 +374,45 @@ class SessionLog:
         """Make these moves instead of all from this place on."""
         del self.moves[place:], self.positions[place + 1 :]
         self.told = {tell.query: tell for tell in self.moves if isinstance(tell, Tell)}
-        self._state, self._found = None, {}
+        self._made, self._state, self._found = None, None, {}
         for move in moves:
             self.add(move, with_bits)
 
     @torch.no_grad()
     def _tell(self, move: Tell, with_bits: bool) -> None:
-        last, is_known = self.now, move.answer is not None
-        bits = None if move.volunteered else self._bits_of(move.query) if with_bits else NOT_COMPUTED
-        ahead, self._ahead = self._ahead, None
-        belief, scores = (None, None) if ahead is None or ahead[0] != move else ahead[1:]
-        self._show(self._current(), move)
+        ahead = self._ahead.pop(0) if self._ahead else None
+        if ahead is None or ahead.told != (*self.told.values(), move):
+            ahead, self._ahead = None, []
+        if ahead is not None and ahead.position is not None and ahead.before is self.now:
+            position = ahead.position
+        else:
+            bits = None if move.volunteered else self._bits_of(move.query) if with_bits else NOT_COMPUTED
+            belief = self._belief_after(move) if ahead is None else ahead.log_posterior
+            ahead, position = ahead and replace(ahead, position=None), self._position_after(move, belief, bits)
+        if ahead is not None:
+            self._made, self._state = ahead.history, None
         self.told[move.query] = move
-        is_asked = not move.volunteered
-        self._stand(
-            replace(
-                last,
-                log_posterior=self._belief(last.excluded, belief),
-                cost=last.cost + self.query_set.costs[move.query] if is_asked else last.cost,
-                n_asked=last.n_asked + is_asked,
-                bits=bits,
-                put_off=tuple(query for query in last.put_off if query != move.query),
-                asked_by_rule=last.asked_by_rule + is_asked,
-                answered_by_rule=last.answered_by_rule + is_known,
-            ),
-            scores,
+        self._stand(position, ahead)
+
+    def _belief_after(self, move: Tell) -> Tensor:
+        """What is believed (1, C) after one more answer to the state."""
+        state = self._current()
+        self._write(move, self._history)
+        state.ask_one(move.query, move.answer is not None)
+        return refuse_nan(state.log_posterior())
+
+    def _position_after(self, move: Tell, log_posterior: Tensor, bits: float | None) -> Position:
+        """Where an answer leads, after which this is believed (1, C) by all answers, before the rule is asked."""
+        last, is_asked = self.now, not move.volunteered
+        return replace(
+            last,
+            log_posterior=without(log_posterior, last.excluded),
+            cost=last.cost + self.query_set.costs[move.query] if is_asked else last.cost,
+            n_asked=last.n_asked + is_asked,
+            bits=bits,
+            put_off=tuple(query for query in last.put_off if query != move.query),
+            asked_by_rule=last.asked_by_rule + is_asked,
+            answered_by_rule=last.answered_by_rule + (move.answer is not None),
         )
 
     @torch.no_grad()
@@ -375,32 +432,20 @@ class SessionLog:
             )
         self._stand(position)
 
-    def _arrive(self, position: Position, scores: Tensor | None = None) -> None:
+    def _arrive(self, position: Position, ahead: Foreseen | None = None) -> None:
         self.positions.append(position)
-        self._found = {} if scores is None else {FORESEEN: scores}
+        self._found = {} if ahead is None else {FORESEEN: ahead}
 
-    def _stand(self, position: Position, scores: Tensor | None = None) -> None:
-        """Arrive at a position, where scores (1, Q) may be known, and ask the rule what it says of it."""
-        self._arrive(position, scores)
-        if self.stop is None:
+    def _stand(self, position: Position, ahead: Foreseen | None = None) -> None:
+        """Arrive at a position, which may be foreseen, and ask the rule what it says of it."""
+        self._arrive(position, ahead)
+        if self.stop is None or (ahead is not None and ahead.position is not None):
             return
-        belief = position.log_posterior
-        counts = [[position.asked_by_rule], [position.answered_by_rule]]
-        asked, answered = torch.tensor(counts, device=belief.device)
-        before = self.stop.start(1, belief.device) if position.memory is None else position.memory
         last = next((move.query for move in reversed(self.told.values()) if not move.volunteered), -1)
-        in_group = self.query_set.in_group(torch.tensor([last], device=belief.device), self.allowed())
-        spent, target = self._spent(), target_of(self.pursuer)
-        standing = Standing(belief, asked, answered, spent, self._worth(), target, in_group)
-        satisfied, memory = self.stop.stops(before, standing)
-        vouched = self.stop.decides(standing)
-        decided = None if vouched is None else bool(vouched)
-        self.positions[-1] = replace(position, memory=memory, enough=bool(satisfied), decided=decided)
-
-    def _spent(self) -> Tensor:
-        """What the rule counts as spent (1,)."""
-        position = self.now
-        return position.cost - position.cost_before_rule if position.cost_before_rule else position.cost
+        in_group = None
+        if self.query_set.order is not None:
+            in_group = self.query_set.in_group(torch.tensor([last], device=self.asked.device), self.allowed())
+        (self.positions[-1],) = judged(self.stop, [position], target_of(self.pursuer), self._worth(), in_group)
 
     def _worth(self) -> Tensor | None:
         """The most that a query left and affordable promises (1,), if the rule needs it and the pursuer knows."""
@@ -432,7 +477,7 @@ class SessionLog:
     @property
     def is_settled(self) -> bool:
         """Whether the rule is satisfied or affords nothing more, even if the person goes on."""
-        return self.now.enough or not self.has_more(is_free=False)
+        return self.now.enough or not self.has_more(False)
 
     def unknown(self) -> list[int]:
         """The queries that are known beforehand and were neither given nor put off yet."""
@@ -449,7 +494,12 @@ class SessionLog:
     @property
     def asked(self) -> Tensor:
         """(1, Q) bool"""
-        return self._current().asked
+        return self._history.asked
+
+    @property
+    def x(self) -> Tensor:
+        """All answers (1, *answer_shape)."""
+        return self._history.x
 
     @once
     def open_scores(self) -> Tensor:
@@ -474,7 +524,7 @@ class SessionLog:
     @once
     def open_queries(self) -> tuple[int, ...]:
         """The queries that may still be asked or volunteered, whatever the rule says."""
-        asked, allowed = self.asked[0], self.allowed(is_free=True)
+        asked, allowed = self.asked[0], self.allowed(True)
         is_open = ~asked if allowed is None else ~asked & allowed[0]
         return tuple(is_open.nonzero()[:, 0].tolist())
 
@@ -525,7 +575,7 @@ class SessionLog:
     @property
     def can_go_on(self) -> bool:
         """Whether something is left to ask, whatever the rule says."""
-        return self.first_unknown() is not None or self.has_more() or self.has_more(is_free=True)
+        return self.first_unknown() is not None or self.has_more() or self.has_more(True)
 
     def is_beforehand(self, query: int) -> bool:
         """Whether a query is known beforehand, so that nobody chooses to ask it."""
@@ -544,7 +594,7 @@ class SessionLog:
         spent so far; None: everything."""
         query_set, is_free = self.query_set, self.now.is_free if is_free is None else is_free
         affordable = (
-            None if self.stop is None or is_free else self.stop.affordable(self._spent(), query_set.prices(self.asked))
+            None if self.stop is None or is_free else self.stop.affordable(self.now.spent, query_set.prices(self.asked))
         )
         if query_set.order is None:
             return affordable
@@ -563,7 +613,8 @@ class SessionLog:
         """The bits expected of every query (1, Q); None where the pursuer does not know them."""
         if score_unit(self.pursuer) is not None:
             return information(self.pursuer, self._next_scores())
-        bits = self._current().information()
+        ahead = self._found.get(FORESEEN)
+        bits = self._current().information() if ahead is None or ahead.scores is None else ahead.bits
         left = self._information_left() if bits is not None and self.now.excluded else None
         return bits if left is None else left
 
@@ -578,8 +629,10 @@ class SessionLog:
     @torch.no_grad()
     def _next_scores(self) -> Tensor:
         """The scores (1, Q) of what may come next."""
-        scores = self._found[FORESEEN] if FORESEEN in self._found else self._current().scores()
-        scores, unit = refuse_nan(scores), score_unit(self.pursuer)
+        ahead, unit = self._found.get(FORESEEN), score_unit(self.pursuer)
+        scores = None if ahead is None else ahead.scores
+        if scores is None:
+            scores = refuse_nan(self._current().scores())
         bits = self._information_left() if self.now.excluded and unit is not None else None
         if bits is None:
             return scores
@@ -595,68 +648,125 @@ class SessionLog:
 
     def history(self) -> History:
         """What was asked and answered so far, as a history of one row."""
-        asked = self.asked.clone()
-        known = torch.zeros_like(asked)
-        known[0, [tell.query for tell in self.told.values() if tell.answer is not None]] = True
-        return History(self.x, known, asked)
+        return History(self.x, self._history.known.clone(), self.asked.clone())
 
-    def history_after(self, tell: Tell) -> History:
-        """The history of one row that an answer leads to; raises ValueError for one that cannot be used."""
-        history = self.history()
-        history = History(history.x.clone(), history.known, history.asked)
+    def histories_after(self, place: int, tells: Sequence[Tell]) -> list[tuple[tuple[Tell, ...], History]]:
+        """The answers, and the histories of one row, to which answers in place of the moves from a place on lead, one
+        after the other; raises ValueError for one that cannot be used."""
+        told, history = [move for move in self.moves[:place] if isinstance(move, Tell)], self._history
+        if place < len(self.moves):
+            history = self._history_of(told)
+        found = []
+        for tell in tells:
+            history = History(history.x.clone(), history.known.clone(), history.asked.clone())
+            self._write(tell, history)
+            told.append(tell)
+            found.append((tuple(told), history))
+        return found
+
+    def _write(self, tell: Tell, history: History) -> None:
         if tell.answer is not None:
             self.query_set.tell(history.x[0], tell.query, tell.answer)
             history.known[0, tell.query] = True
         history.asked[0, tell.query] = True
+
+    @property
+    def _history(self) -> History:
+        """What was asked and answered so far; it is changed in place."""
+        if self._made is None:
+            self._made = self._history_of(self.told.values())
+        return self._made
+
+    def _history_of(self, told: Iterable[Tell]) -> History:
+        blank = self.query_set.blank()
+        nothing = torch.zeros(2, 1, len(self.query_set), dtype=torch.bool, device=blank.device)
+        history = History(blank, *nothing)
+        for tell in told:
+            self._write(tell, history)
         return history
 
-    def _belief(self, excluded: tuple[int, ...], foreseen: Tensor | None = None) -> Tensor:
+    def _belief(self, excluded: tuple[int, ...]) -> Tensor:
         with torch.no_grad():
-            belief = self._current().log_posterior() if foreseen is None else foreseen
-            return without(refuse_nan(belief), excluded)
+            return without(refuse_nan(self._current().log_posterior()), excluded)
 
+    @torch.no_grad()
     def _current(self) -> HistoryState:
-        """The state after all answers, in their order; `x` holds these, and nothing else."""
+        """The state after all answers, in their order."""
         if self._state is None:
-            self._state = self._made_again()
+            nothing = torch.zeros_like(self.asked)
+            self._template = self._state = state_of_histories(self, History(self.x, nothing, nothing))
+            for tell in self.told.values():
+                self._state.ask_one(tell.query, tell.answer is not None)
         return self._state
 
-    @torch.no_grad()
-    def _made_again(self) -> HistoryState:
-        self.x = self.query_set.blank()
-        nothing = torch.zeros(1, len(self.query_set), dtype=torch.bool, device=self.x.device)
-        history = History(self.x, nothing, nothing)
-        state = history_state(self.pursuer, history) if self._template is None else self._template.restart(history)
-        self._template = state
-        for tell in self.told.values():
-            self._show(state, tell)
-        return state
 
-    @torch.no_grad()
-    def _show(self, state: HistoryState, tell: Tell) -> None:
-        if tell.answer is not None:
-            self.query_set.tell(self.x[0], tell.query, tell.answer)
-        state.ask_one(tell.query, tell.answer is not None)
+def state_of_histories(log: SessionLog, history: History) -> HistoryState:
+    """The state of the pursuer of a log, which shares with others what does not depend on answers."""
+    return history_state(log.pursuer, history) if log._template is None else log._template.restart(history)
+
+
+def judged(
+    stop: StoppingRule,
+    positions: Sequence[Position],
+    target: TargetBins | None,
+    worth: Tensor | None = None,
+    in_group: Tensor | None = None,
+) -> list[Position]:
+    """Positions of one or several logs with what the rule says of them."""
+    belief = torch.cat([one.log_posterior for one in positions])
+    asked, answered = torch.tensor(
+        [[one.asked_by_rule, one.answered_by_rule] for one in positions], device=belief.device
+    ).unbind(dim=1)
+    start = stop.start(1, belief.device)
+    before = torch.cat([start if one.memory is None else one.memory for one in positions])
+    spent = torch.cat([one.spent for one in positions])
+    standing = Standing(belief, asked, answered, spent, worth, target, in_group)
+    satisfied, memory = stop.stops(before, standing)
+    vouched = stop.decides(standing)
+    decided = [None] * len(positions) if vouched is None else vouched.tolist()
+    said = zip(positions, memory.split(1), satisfied.tolist(), decided, strict=True)
+    return [replace(one, memory=own, enough=enough, decided=vouches) for one, own, enough, vouches in said]
 
 
 @torch.no_grad()
-def look_ahead(answers: Sequence[tuple[SessionLog, Tell]]) -> None:
-    """Compute, in one batch, what is believed and asked after the answers that several logs of one pursuer are about to
-    get. Nothing is changed by this: an answer that cannot be used is refused when it is told."""
-    found: list[tuple[SessionLog, Tell, History]] = []
-    for log, tell in answers:
+def look_ahead(answers: Sequence[tuple[SessionLog, int, Sequence[Tell]]]) -> None:
+    """Compute, in one batch, what follows from answers that several logs of one pursuer and one rule are about to get
+    in place of their moves from some place on. Nothing is changed by this: an answer that cannot be used is refused
+    when it is told."""
+    found: list[tuple[SessionLog, list[tuple[tuple[Tell, ...], History]]]] = []
+    for log, place, tells in answers:
         with contextlib.suppress(ValueError, TypeError):
-            found.append((log, tell, log.history_after(tell)))
+            found.append((log, log.histories_after(place, tells)))
     if len(found) < 2:
         return
-    rows = [history for _, _, history in found]
-    parts = [[row.x for row in rows], [row.known for row in rows], [row.asked for row in rows]]
-    together = History(*map(torch.cat, parts))
-    first = found[0][0]
-    state = history_state(first.pursuer, together) if first._template is None else first._template.restart(together)
-    beliefs, scores = state.log_posterior(), state.scores()
-    for i, (log, tell, _) in enumerate(found):
-        log._ahead = tell, beliefs[i : i + 1], scores[i : i + 1]
+    log, stop, histories = found[0][0], found[0][0].stop, [history for _, own in found for _, history in own]
+    parts = zip(*((one.x, one.known, one.asked) for one in histories), strict=True)
+    state = state_of_histories(log, History(*map(torch.cat, parts)))
+    beliefs = state.log_posterior()
+    n_rows = [len(own) for _, own in found]
+    if len(histories) > len(found):  # what is asked next is wanted of the last alone
+        state.keep(torch.tensor(n_rows, device=beliefs.device).cumsum(dim=0) - 1)
+    scores = state.scores()
+    if (beliefs.sum() + scores.sum()).isnan():
+        return  # whose it is will be said when it is told
+    bits = state.information() if score_unit(log.pursuer) is None else None
+    of_histories = iter(beliefs.split(1))
+    for i, (one, own) in enumerate(found):
+        one._ahead = [Foreseen(told, history, next(of_histories)) for told, history in own]
+        one._ahead[-1] = replace(
+            one._ahead[-1], scores=scores[i : i + 1], bits=None if bits is None else bits[i : i + 1]
+        )
+    if stop is None or stop.needs_worth or log.query_set.order is not None:
+        return  # what is worth asking, and groups, need more than positions
+    single = [one for one, own in found if len(own) == 1 and own[0][0][-1].query not in one.told]
+    positions = []
+    for one in single:
+        tell, belief = one._ahead[0].told[-1], one._ahead[0].log_posterior
+        bits_of = None if tell.volunteered else one._bits_of(tell.query)
+        positions.append(one._position_after(tell, belief, bits_of))
+    if single:
+        for one, position in zip(single, judged(stop, positions, target_of(log.pursuer)), strict=True):
+            one._ahead[0] = replace(one._ahead[0], before=one.now, position=position)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import torch.nn.functional as F
 
 from pursuit.files import parse_json
 from pursuit.inference import html
-from pursuit.inference.chain import Chain, chain_step, doubt, remaining
+from pursuit.inference.chain import Chain, ChainStep, remaining
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
 from pursuit.inference.pursuer import Pursuer, highest_left, label_list, leave_out, score_unit
@@ -19,7 +20,6 @@ from pursuit.inference.target_bins import target_of
 from pursuit.inference.unusual import Unusual, unusual_of
 from pursuit.queries import DoubtfulAnswer
 from pursuit.queries.own_words import Suggestion, suggest
-from pursuit.sessions.exclusion import without
 from pursuit.sessions.experience import Experience
 from pursuit.sessions.log import (
     FurtherTarget,
@@ -93,6 +93,13 @@ class Session:
         asked = self.ask()
         question = f"{asked.text} ({asked.expected})" if asked.expected else asked.text
         return html.block("It asks:", html.paragraph(question)) + self.chain._repr_html_()
+
+    def copy(self) -> "Session":
+        """A session about one target that stands where this one does, with all that was computed here, and goes on by
+        itself."""
+        found = Session.__new__(Session)
+        found.pursuer, found.stop, found._log = self.pursuer, self.stop, self._log.copy()
+        return found
 
     def plot(self, path: str | Path | None = None, title: str = "") -> "Figure":
         """Beliefs after each answer so far, as those of a chain."""
@@ -168,7 +175,7 @@ class Session:
         """Why the next question is asked: what it is expected to tell, what else could be asked, what each answer would
         change."""
         query, log = self._next_query(), self._log
-        before, excluded, best = log.now.log_posterior[0].exp(), log.now.excluded, log.candidates[0]
+        before, excluded, best = log.now.belief, log.now.excluded, log.candidates[0]
         answers = imagined_answers(self.pursuer, log.history(), query, excluded)
         n_left, n_skipped = len(log.open_queries()), len([other for other in log.now.put_off if other != query])
         kind: WhyKind
@@ -192,7 +199,7 @@ class Session:
             WhyReason(kind, n_left, best.bits, best.cost, log.is_restricted(), n_skipped),
             log.candidates,
             answer_effects(self.pursuer, answers, before, excluded),
-            doubt(before),
+            log.now.doubt,
             self.bits_gained,
             is_cost_aware=score_unit(self.pursuer) == "bits per cost",
         )
@@ -256,8 +263,7 @@ class Session:
     def label_set(self) -> tuple[Any, ...] | None:
         """The labels that remain by the belief now, the most probable first; None where the stopping rule does not
         say."""
-        posterior = self._log.now.log_posterior[0].exp()
-        return remaining(self.stop, self._log.labels, posterior, self.excluded)
+        return remaining(self.stop, self._log.labels, self._log.now.belief, self.excluded)
 
     @property
     def belief(self) -> str:
@@ -275,8 +281,7 @@ class Session:
         A surprising answer may leave more in doubt than before, so this may shrink and even be negative. Labels that
         are excluded count in neither.
         """
-        first, now = (self._log.positions[i].log_posterior[0] for i in (0, -1))
-        return doubt(without(first, self._log.now.excluded).exp()) - doubt(now.exp())
+        return self._log.as_now(self._log.positions[0]).doubt - self._log.now.doubt
 
     @property
     def cost(self) -> float:
@@ -332,32 +337,27 @@ class Session:
         answered = [
             position for move, position in zip(log.moves, log.positions[1:], strict=True) if isinstance(move, Tell)
         ]
-        query_set, x = log.query_set, log.x[0]
-        prior = belief = without(log.positions[0].log_posterior[0], log.now.excluded).exp()
+        query_set, x, excluded = log.query_set, log.x[0], self.excluded
+        before = first = log.as_now(log.positions[0])
         # Steps before the last are those of the last look, unless something was changed or excluded since.
         known, log.steps = log.steps, {}
         for tell, position in zip(tells, answered, strict=True):
-            key = id(position), log.now.excluded
-            log.steps[key] = known.get(key) or (
-                position,
-                chain_step(
-                    query_set,
-                    tell.query,
-                    None if tell.answer is None else query_set.describe_given(tell.query, x, tell.answer),
-                    belief,
-                    without(position.log_posterior[0], log.now.excluded).exp(),
-                    position.bits,
-                    tell.volunteered,
-                ),
-            )
-            belief = log.steps[key][1].posterior
+            key = position, log.now.excluded
+            if key not in known:
+                answer = None if tell.answer is None else query_set.describe_given(tell.query, x, tell.answer)
+                after = log.as_now(position)
+                gained = before.doubt - after.doubt
+                asked = tell.query, query_set.queries[tell.query].name, query_set.queries[tell.query].text
+                known[key] = after, ChainStep(*asked, answer, after.belief, position.bits, gained, tell.volunteered)
+            log.steps[key] = known[key]
+            before = known[key][0]
         steps = tuple(step for _, step in log.steps.values())
         return Chain(
             log.labels,
-            prior,
+            first.belief,
             steps,
             target=target_of(self.pursuer),
-            excluded=self.excluded,
+            excluded=excluded,
             decided=self.decided,
             label_set=self.label_set,
         )
@@ -529,11 +529,20 @@ class Session:
 
 def foresee(answers: Sequence[tuple[Session, str | None, Any]]) -> None:
     """Compute, in one batch, what follows from the answers (None: don't know) that sessions with one pursuer are about
-    to get, each to the query of a name or, None, to the one that is asked. Sessions about several targets compute by
-    themselves, and so do a single one and an answer that is volunteered."""
-    expected = []
-    for session, query, answer in answers if len(answers) > 1 else ():
+    to get, each to the query of a name or, None, to the one that is asked; what was told before is corrected. Sessions
+    about several targets compute by themselves, and so do a single one and an answer that is volunteered."""
+    expected: list[tuple[SessionLog, int, list[Tell]]] = []
+    for session, name, answer in answers if len(answers) > 1 else ():
         log = session._log
-        if not log.others() and not log.is_over and query in (None, log.query_set.queries[log.next_query].name):
-            expected.append((log, Tell(log.next_query, answer, log.is_beforehand(log.next_query))))
+        query = None if name is None else log.query_set.index_of.get(name)
+        if log.others():
+            continue
+        if query in log.told and (log.stop is None or not log.stop.needs_worth):
+            before = log.told[query]
+            later = log.moves[log.moves.index(before) + 1 :]
+            tells = [replace(before, answer=answer), *(move for move in later if isinstance(move, Tell))]
+            expected.append((log, len(log.moves) - len(later) - 1, tells))
+        elif not log.is_over and (name is None or query == log.next_query):
+            tell = Tell(log.next_query, answer, log.is_beforehand(log.next_query))
+            expected.append((log, len(log.moves), [tell]))
     look_ahead(expected)

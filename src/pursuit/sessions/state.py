@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from typing_extensions import TypedDict  # what pydantic reads before Python 3.12
 
-from pursuit.inference.chain import Chain, doubt
+from pursuit.inference.chain import Chain
 from pursuit.inference.pursuer import label_text
 from pursuit.inference.stopping import Budget
 from pursuit.inference.unusual import Unusual, unusual_of
@@ -294,7 +294,7 @@ def state_of(
 ) -> State:
     """The state after the moves of a `log`, whose `chain` this is; `also` are those of further targets."""
     query_set, texts, open_queries = log.query_set, texts_of(log.query_set), log.open_queries()
-    done, image = log.is_over, None
+    done, image, logs = log.is_over, None, (log, *(log.others()[name] for name in also))
     if query_set.patches is not None:
         _, height, width = query_set.patches.image_shape
         n_revealed = sum(tell.answer is not None for tell in log.told.values())
@@ -305,10 +305,10 @@ def state_of(
         is_number=chain.target is not None,
         is_image=image is not None,
         progress=progress(
-            sum(doubt(each.prior) for each in (chain, *also.values())),
-            sum(doubt(each.posterior) for each in (chain, *also.values())),
+            sum(each.as_now(each.positions[0]).doubt for each in logs),
+            sum(each.now.doubt for each in logs),
         ),
-        questions_left=None if done else _questions_left(log, chain, None if also else experience),
+        questions_left=None if done else _questions_left(log, None if also else experience),
         question=None if done else texts.question(log.next_query, log.next_number),
         belief=belief_of(chain),
         answers=tuple(_answers(log, chain, texts)),
@@ -317,7 +317,7 @@ def state_of(
         can_skip=log.can_skip,
         can_go_on=log.can_go_on,
         done=done,
-        open=() if image is not None else tuple(texts.open[i] for i in open_queries),
+        open=() if image is not None else tuple(map(texts.open.__getitem__, open_queries)),
         result=_result(log, chain, experience, accepted) if done else None,
         expects_reports=expects_reports,
         image=image,
@@ -328,13 +328,13 @@ def state_of(
     )
 
 
-def _questions_left(log: SessionLog, chain: Chain, experience: Experience | None) -> QuestionsLeft | None:
+def _questions_left(log: SessionLog, experience: Experience | None) -> QuestionsLeft | None:
     """How many questions usually follow, by experience; without it, how many may follow where these are few."""
     n_open = len(log.open_queries())
     rules = () if log.now.is_free or log.stop is None else log.stop.parts
     budgets = [rule.n - log.now.asked_by_rule for rule in rules if isinstance(rule, Budget)]
     most = min([n_open, *budgets])
-    usual = None if experience is None or log.now.is_free else experience.questions_left(log, chain)
+    usual = None if experience is None or log.now.is_free else experience.questions_left(log)
     if usual is not None:
         low, high = usual
         return QuestionsLeft("about", min(high, most), min(low, most))
@@ -344,14 +344,14 @@ def _questions_left(log: SessionLog, chain: Chain, experience: Experience | None
 def belief_of(chain: Chain, most: int = N_LABELS) -> Belief:
     """What is believed at the end of a chain, in its `most` probable labels."""
     n_left = len(chain.classes) - len(chain.excluded)
-    best = chain.posterior.argsort(descending=True, stable=True)[: min(most, n_left)]
-    pairs = zip(best.tolist(), chain.posterior[best].tolist(), strict=True)
-    labels = tuple(LabelShare(label_text(chain.classes[i]), p) for i, p in pairs)
+    best = chain.posterior.argsort(descending=True, stable=True)[: min(most, n_left)].tolist()
+    probabilities = chain.posterior.tolist()
+    labels = tuple([LabelShare(label_text(chain.classes[i]), probabilities[i]) for i in best])
     n_others, number = n_left - len(labels), None
     others = max(0.0, 1 - sum(share.probability for share in labels)) if n_others else 0.0
     if chain.target is not None:
         low, high = chain.target.interval(chain.posterior[None])[0].tolist()
-        text, bins = chain.target.belief(chain.posterior), tuple(chain.target.ends[i] for i in best.tolist())
+        text, bins = chain.target.belief(chain.posterior), tuple(chain.target.ends[i] for i in best)
         number = NumberBelief(chain.prediction, low, high, text, chain.target.decimals, bins)
     return Belief(labels, n_others, others, number)
 

@@ -284,8 +284,8 @@ class Interviews:
             if stored.revision != move.revision:
                 raise self._moved(session_id)
         answer = None
-        if live is not None and move.move in ("tell", "dont_know"):
-            answer = live[1], move.query, move.answer if move.move == "tell" else None
+        if live is not None and move.move in ("tell", "dont_know", "change"):
+            answer = live[1], move.query, None if move.move == "dont_know" else move.answer
         yield model, answer
         session = live[1] if live is not None else self._restored(stored, model)
         with _refusing(model):

@@ -22,6 +22,7 @@ from pursuit.inference.pursuer import label_list, label_text
 from pursuit.inference.rollout import template_state
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target_bins import target_of
+from pursuit.methods.random_order import RandomOrder
 from pursuit.queries import Questions
 from pursuit.queries.questions import Presentation
 from pursuit.report import ModelReport
@@ -85,9 +86,21 @@ class ServedModel:
         """A new session in which some answers are known, or one that was saved; raises ValueError if the model does not
         know their questions."""
         model = self.estimator.model_
+        if saved is None and not known and self._begun is not None:
+            return self._begun.copy()
         if saved is None:
             return Session(model, self.stop, known, template=self._template, also=self.also)
         return Session.from_dict(saved, model, self.stop, template=self._template, also=self.also)
+
+    @cached_property
+    def _begun(self) -> Session | None:
+        """A session that has just begun, as all others begin; None where they do not."""
+        model = self.estimator.model_
+        if self.also or isinstance(model, RandomOrder):
+            return None
+        session = Session(model, self.stop, template=self._template)
+        session.state()  # what this computes, all others have
+        return session
 
     @cached_property
     def _template(self) -> HistoryState:

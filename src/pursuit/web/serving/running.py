@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import gc
 import ipaddress
 import json
 import logging
@@ -51,6 +52,8 @@ QUIET_SECONDS = 60.0
 """Between two lines of the log that say the same."""
 MOST_KINDS = 1000
 """Of lines, that are told apart."""
+OBJECTS_BETWEEN = 10_000
+"""How many more there are before Python looks for cycles: those of twenty steps."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,7 @@ class Settings(ServingOptions):
         secrets: dict[str, Any] = {"token": self.token, "operator_token": self.operator_token}
         secrets |= {"api_keys": self.api_keys, "webhook_secret": self.webhook_secret}
         app = make_app(models, store, self, routers=routers, **secrets, ends_process=True)
+        _collect_seldom()
         return app, store.place
 
     @property
@@ -192,6 +196,14 @@ class Seldom(logging.Filter):
         if len(self._kinds) > MOST_KINDS:
             self._kinds.popitem(last=False)
         return is_let_through
+
+
+def _collect_seldom() -> None:
+    """Let Python look for cycles of objects among those of sessions alone, and once in many steps: by itself it looks
+    at all that is loaded, too, and everybody waits a quarter of a second."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(OBJECTS_BETWEEN)
 
 
 def _log_seldom() -> None:

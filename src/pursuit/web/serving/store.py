@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -131,6 +131,7 @@ _OF_JUDGED = sa.Index(
 )
 _COLUMNS = [_ROW[field.name] for field in fields(StoredSession)]
 # Statements of every move, which are made once: to make one takes longer than to execute it.
+_INSERT = sa.insert(SESSIONS)
 _READ = sa.select(*_COLUMNS).where(_ROW.id == sa.bindparam("wanted"))
 _WRITTEN = ("revision", "updated", "fingerprint", *(field.name for field in fields(SessionRecord)))
 _WRITE = sa.update(SESSIONS).where(_ROW.id == sa.bindparam("wanted"), _ROW.revision == sa.bindparam("seen"))
@@ -271,7 +272,7 @@ class Store:
         """Keep a new session; its id cannot be guessed."""
         begun = now()
         session = StoredSession(
-            **asdict(record),
+            **vars(record),
             id=secrets.token_urlsafe(16),
             model=model,
             fingerprint=fingerprint,
@@ -285,7 +286,7 @@ class Store:
         )
 
         def keep(connection: Connection) -> None:
-            connection.execute(sa.insert(SESSIONS).values(asdict(session)))
+            connection.execute(_INSERT, vars(session))
             if pixels is not None:
                 connection.execute(sa.insert(PICTURES).values(session=session.id, pixels=pixels))
 
