@@ -347,7 +347,7 @@ def test_a_messy_table_is_trained_on_what_it_means_and_the_rest_is_said(tmp_path
 def test_an_accuracy_no_better_than_guessing_is_said(tmp_path: Path) -> None:
     random, n = np.random.default_rng(0), 200
     frame = pd.DataFrame({"a": random.normal(size=n), "b": random.choice(["x", "y"], n)})
-    frame.assign(label=random.choice(["heads", "tails"], n)).to_csv(tmp_path / "coin.csv", index=False)
+    frame.assign(label=random.choice(["heads", "tails"], n, p=[0.8, 0.2])).to_csv(tmp_path / "coin.csv", index=False)
     said = run(tmp_path, "train", "coin.csv", "--target", "label", "--method", "naive-bayes").stdout
     assert said.startswith("As far as 40 rows can tell, this model is no better than guessing: always saying “")
     shown = run(tmp_path, "show", "runs/coin-naive-bayes").stdout
