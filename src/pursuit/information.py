@@ -34,7 +34,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -120,15 +120,11 @@ class AnswerModel(nn.Module):
         ):
             self.register_buffer(name, tensor, persistent=False)
         self.n_odds = len(self.query_of)
-        self._kept_of_labels: tuple[int, tuple[Tensor, ...]] | None = None
+        self._of_labels: tuple[Tensor, ...] | None = None  # once the weights stay as they are
         self.has_one_odds_each = self.query_of.tolist() == list(range(self.n_queries))
         """Whether every query has two possible answers, so that A equals Q, in the same order."""
         self.table = nn.Parameter(torch.zeros(self.n_odds, n_classes))
         self.label_vectors = nn.Parameter(torch.randn(n_classes, self.settings.rank) * 0.3)
-
-    def train(self, mode: bool = True) -> Self:
-        self._kept_of_labels = None  # an optimizer changes weights without leaving a trace in their version
-        return super().train(mode)
 
     @classmethod
     def count(
@@ -272,17 +268,30 @@ class AnswerModel(nn.Module):
         nats = self._by_query(seen) + torch.special.entr(first) - noise
         return nats.clamp_(min=0)
 
+    @torch.no_grad()
+    def keep_weights(self) -> None:
+        """From now on the weights stay as they are. Where the history changes answers alike under every label, so that
+        all odds are products of its part and of the label's, that of the labels is computed once: the place of each of
+        the K odds of a query (Q, K), the odds (Q, K, C), 0 behind the last, these times their logarithms, and which are
+        of an answer not seen (Q, 1, K)."""
+        if self.settings.rank or self.table.is_cuda or self.odds_of_query.numel() > 2 * self.n_odds:
+            return
+        place = self.odds_of_query.clamp(min=0)
+        table = self.table[place]
+        odds = table.exp() * (self.odds_of_query >= 0)[:, :, None]
+        self._of_labels = place, odds, odds * table, torch.isin(self.odds_of_query, self.untold_odds)[:, None]
+
     def _is_separable(self, outputs: Tensor) -> bool:
-        """Whether the history changes answers alike under every label, so that all odds are products of its part and of
-        the label's, and no number of them is clamped. Training computes them one by one."""
-        if self.settings.rank or self.training or outputs.is_cuda or self.odds_of_query.numel() > 2 * self.n_odds:
+        """Whether the parts of the labels are computed, and no odds are clamped."""
+        if self._of_labels is None or not outputs.numel():
             return False
-        return bool(outputs.numel() and outputs.abs().max() + self.table.abs().max() <= LARGEST)
+        return bool(outputs.abs().max() + self.table.abs().max() <= LARGEST)
 
     def _nats_separately(self, b: Tensor, posterior: Tensor) -> Tensor:
         """The same from b (B, A) alone, for separable odds: sums over labels are products of matrices, one of each
         query. In what follows, K numbers of a query are those of its answers but the first."""
-        place, of_label, logs, is_untold = self._of_labels()
+        assert self._of_labels is not None
+        place, of_label, logs, is_untold = self._of_labels
         b = b.float().index_select(1, place.flatten()).unflatten(1, place.shape).transpose(0, 1)  # (Q, B, K)
         of_history = b.exp()
         total = torch.baddbmm(b.new_ones(()), of_history, of_label)  # (Q, B, C)
@@ -299,17 +308,6 @@ class AnswerModel(nn.Module):
         first = (1 - mixed.sum(dim=2)).clamp(min=0)
         nats = seen.sum(dim=2) + torch.special.entr(first) - noise
         return nats.clamp_(min=0).T
-
-    def _of_labels(self) -> tuple[Tensor, ...]:
-        """What separable odds have of the labels: the place of each of the K odds of a query (Q, K), the odds
-        (Q, K, C), 0 behind the last, these times their logarithms, and which are of an answer not seen (Q, 1, K)."""
-        if self._kept_of_labels is None or self._kept_of_labels[0] != self.table._version:
-            place = self.odds_of_query.clamp(min=0)
-            table = self.table[place]
-            odds = table.exp() * (self.odds_of_query >= 0)[:, :, None]
-            is_untold = torch.isin(self.odds_of_query, self.untold_odds)[:, None]
-            self._kept_of_labels = self.table._version, (place, odds, odds * table, is_untold)
-        return self._kept_of_labels[1]
 
     def _log_odds(self, outputs: Tensor, label_vectors: Tensor, table: Tensor) -> Tensor:
         """The log odds of all answers (B, A, c) under the labels of these vectors and columns of the table: all labels,

@@ -136,6 +136,8 @@ def test_information_is_what_the_answers_would_change(
     settings = AnswerSettings(rank=rank, n_bins=3)
     model, outputs, log_posterior = random_model(query_set, rows, settings, size, seed)
     bits, before = model.information(outputs, log_posterior), log_posterior.exp()
+    model.keep_weights()  # with a rank of 0 it is computed in another way from then on
+    torch.testing.assert_close(model.information(outputs, log_posterior), bits, atol=2e-5, rtol=0)
     for query in range(len(query_set)):
         probability, after = model.after_answers(outputs, log_posterior, query)
         assert probability.shape == (12, model.outcomes.n_values[query] + (query in model.maybe_missing))

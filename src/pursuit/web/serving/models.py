@@ -243,6 +243,8 @@ def load_models(
         name = id_of(path)
         model_id = next(other for n in range(1, 10_000) if (other := name if n == 1 else f"{name}-{n}") not in found)
         rule = estimator.stopping_rule(stop)
+        if (answers := getattr(estimator.model_, "answer_model", None)) is not None:
+            answers.keep_weights()
         served = ServedModel(model_id, estimator, fingerprint(path), rule, measure, find_samples)
         if also:
             further = load_by_title(also, title_of(estimator, path.name))
