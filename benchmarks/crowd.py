@@ -185,14 +185,15 @@ class Person:
 
 
 class Server:
-    """`pursuit serve` as a process of its own, with its limits as they are by default; it can be killed, and is then
-    started again at the same place."""
+    """`pursuit serve` as a process of its own, without limits for an address, because all people here have one; it can
+    be killed, and is then started again at the same place."""
 
     def __init__(self, model: Path, database: str, workers: int = 1):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
         options = ["--no-open", "--port", str(self.port), "--database", database, "--workers", str(workers)]
+        options += ["--rate", "0", "--new-sessions", "0"]
         self.command = [sys.executable, "-m", "pursuit", "serve", str(model), *options]
         self.seconds_away: list[float] = []
 
