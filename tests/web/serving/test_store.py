@@ -54,6 +54,16 @@ def test_only_one_of_two_writes_at_a_revision_counts(database: str) -> None:
     store.close()
 
 
+def test_moves_that_are_no_json_are_said_to_be(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'sessions.sqlite'}")
+    store.create("model", "print", "", NOTHING_YET, None)
+    with store.engine.begin() as connection:
+        connection.execute(text("UPDATE pursuit_sessions SET moves = '{'"))
+    with pytest.raises(ValueError, match="cannot be read: they are no JSON"):
+        list(store.each(Search()))
+    store.close()
+
+
 def test_ids_cannot_be_guessed(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store, drawn = Store(database), []
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, fields, replace
+from json import JSONDecodeError
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -382,8 +383,11 @@ class Store:
                 is_later = (_ROW.created == last[0]) & (_ROW.id > last[1])
                 found = found.where(sa.or_(_ROW.created > last[0], is_later))
             ordered = found.order_by(_ROW.created, _ROW.id).limit(N_AT_ONCE)
-            with self.engine.connect() as connection:
-                rows = [StoredSession(**row._mapping) for row in connection.execute(ordered)]
+            try:
+                with self.engine.connect() as connection:
+                    rows = [StoredSession(**row._mapping) for row in connection.execute(ordered)]
+            except JSONDecodeError:
+                raise ValueError("The moves of a session in the database cannot be read: they are no JSON.") from None
             yield from rows
             if len(rows) < N_AT_ONCE:
                 return
