@@ -15,12 +15,13 @@ over seeds. On a GPU the default network is four times as wide, and may take mor
   tenths of the rows to learn from, one tenth to test on.
 - **cube**: twenty numbers, of which each of the eight classes shows in three; accuracy; rows as in syn1.
 
-Below them are sets of [AFABench](https://github.com/Linusaronsson/AFA-Benchmark), by its splits (six tenths of the rows
-to learn from, two to test on, drawn anew for every seed), its encoding (words as numbers, missing cells as the mean of
-the table, so that they can be asked) and its hard budgets: accuracy, on PhysioNet macro F1, after so many answers. Its
-own results are not in its repository. For macro F1, as there, classes weigh by inverse frequency: the label whose
-probability has grown most is predicted. **mnist-pixels** is the set of GDFS: any of the 784 pixels, 60,000 rows to
-learn from, the official test rows. CUBE-NM, where answers come in groups, has [a page of its own](lookahead.md).
+Below them are sets of [AFABench](https://github.com/Linusaronsson/AFA-Benchmark), by its splits (six tenths of the
+rows to learn from, two to test on, drawn anew for every seed), its encoding (words as integer codes, missing cells
+filled with the column's mean, so that they can be asked) and its hard budgets: accuracy, on PhysioNet macro F1, after
+so many answers. Its own results are not in its repository. For macro F1, as there, classes weigh by inverse
+frequency: the label whose probability has grown most is predicted. **mnist-pixels** is the set of GDFS: any of the
+784 pixels, 60,000 rows to learn from, the official test rows. CUBE-NM, where answers come in groups, has [a page of
+its own](lookahead.md).
 
 Published figures come from a third party's digest of SEFA's paper (its tables 1 and 2 by that account), not from the
 paper itself; they are means over five trainings of a configuration that was chosen on validation rows, out of nine.

@@ -102,6 +102,10 @@ def way(task: str, method: str = "vip", **wanted: Any) -> PaperRun | None:
     return next((run.way for run in PLAN if all(getattr(run, key) == wanted[key] for key in wanted)), None)
 
 
+def at_effort(one: PaperRun | None) -> str:
+    return f" at effort {one.effort:g}" if one and one.effort != 1 else ""
+
+
 def longest(task: str, method: str) -> PaperRun | None:
     """The way with the most training that the plan has for a method on a task."""
     first = way(task, method)
@@ -162,7 +166,7 @@ def cell_text(cell: Cell | str, done: Mapping[PaperRun, Result]) -> str:
     printed += "" if cell.spread is None else f" ± {cell.spread:.3f}"
     results = [result for run, result in done.items() if run.way == cell.way]
     values = [value for result in results if (value := READ[cell.read](result)) is not None]
-    effort = f" at effort {cell.way.effort:g}" if cell.way and cell.way.effort != 1 else ""
+    effort = at_effort(cell.way)
     if not values:
         cost = f"{effort}, {_duration(minutes_of(cell.way, done))}" if cell.way else ""
         parts = [printed, NOTHING, "0", f"not run ({cell.not_run}{cost})"]
@@ -386,9 +390,8 @@ def draw_panel(axes: Any, panel: Panel, done: Mapping[PaperRun, Result]) -> None
         grid = np.linspace(*ends, 400)
         values = np.stack([np.interp(grid, *each) for each in curves])
         mean, sd = values.mean(axis=0), values.std(axis=0, ddof=len(curves) > 1)
-        effort = f" at effort {line.way.effort:g}" if line.way and line.way.effort != 1 else ""
         n_seeds = "1 seed" if len(curves) == 1 else f"{len(curves)} seeds"
-        axes.plot(grid, mean, line.style, color=line.colour, label=f"{title}{effort}, {n_seeds}")
+        axes.plot(grid, mean, line.style, color=line.colour, label=f"{title}{at_effort(line.way)}, {n_seeds}")
         axes.fill_between(grid, mean - sd, mean + sd, color=line.colour, alpha=0.2, linewidth=0)
         is_seen = grid >= ends[1] / 20
         lowest = lowest if line.measured else min(lowest, (mean - sd)[is_seen].min(initial=1.0))
@@ -481,7 +484,7 @@ def areas(result: Result, cell: Cell) -> list[np.ndarray]:
 def _over_axis(cell: Cell, ours: Sequence[float], task: str) -> str:
     if not ours:
         return NOTHING
-    effort = f" at effort {cell.way.effort:g}" if cell.way and cell.way.effort != 1 else ""
+    effort = at_effort(cell.way)
     judged = verdict(cell.printed, ours, TASKS[task].n_test)
     return rf"{cell.printed:.3f} \| {mean_and_spread(mean_and_sd(ours))}{effort} \| {judged}"
 

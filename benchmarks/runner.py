@@ -127,6 +127,13 @@ def measure_runs(study: Study, runs: Sequence[Run], folder: Path, given: argpars
         if not found or given.again or is_old:
             waiting.append(run)
     print(f"{study.name}: {len(waiting)} of {len(runs)} runs to measure", flush=True)
+    if any(run.get("device") == "cuda" for run in waiting):
+        import torch
+
+        if not torch.cuda.is_available():
+            on_cpu = [run for run in waiting if run.get("device") != "cuda"]
+            print(f"{len(waiting) - len(on_cpu)} of them need an NVIDIA GPU and are left out.", flush=True)
+            waiting = on_cpu
     while waiting or at_work:
         while waiting and len(at_work) < given.jobs:
             run = waiting.pop(0)

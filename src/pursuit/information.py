@@ -270,10 +270,10 @@ class AnswerModel(nn.Module):
 
     @torch.no_grad()
     def keep_weights(self) -> None:
-        """From now on the weights stay as they are. Where the history changes answers alike under every label, so that
-        all odds are products of its part and of the label's, that of the labels is computed once: the place of each of
-        the K odds of a query (Q, K), the odds (Q, K, C), 0 behind the last, these times their logarithms, and which are
-        of an answer not seen (Q, 1, K)."""
+        """Precompute the labels' factor of the odds; the weights must not change afterwards. With rank 0 all odds are a
+        product of a factor of the history and one of the label. Kept are the index of each of the K odds of a query
+        (Q, K), the odds (Q, K, C), zero-padded, the odds times their logarithms, and a mask of unseen answers
+        (Q, 1, K)."""
         if self.settings.rank or self.table.is_cuda or self.odds_of_query.numel() > 2 * self.n_odds:
             return
         place = self.odds_of_query.clamp(min=0)

@@ -216,7 +216,6 @@ def _with_sessions(folder: Path, task: "Task", sessions: str) -> tuple[Any, "Tas
     from pursuit import load
     from pursuit.cli.served_models import kept_sessions
     from pursuit.files import check_model
-    from pursuit.report.facts import count
     from pursuit.report.watch import Confirmed
 
     check_model(folder)
@@ -235,8 +234,8 @@ def _with_sessions(folder: Path, task: "Task", sessions: str) -> tuple[Any, "Tas
     labels = np.asarray(task.y_train)
     _check_alike(before, task, y)
     say(f"{len(y):,} confirmed sessions are learnt from beside {len(task.X_train):,} rows.")
-    if confirmed.n_unknown:
-        say(f"Left out: {count(confirmed.n_unknown, 'session')} whose truth is no label of the model.")
+    if confirmed.remark:
+        say(confirmed.remark)
     rows = pd.concat([task.X_train, X[task.X_train.columns].infer_objects()], ignore_index=True)
     together = np.concatenate([labels, y.astype(labels.dtype)])
     return before, replace(task, X_train=rows, y_train=together, division_train=None)

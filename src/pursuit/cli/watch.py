@@ -87,7 +87,7 @@ def watch(
 LEAST_SESSIONS = 50
 """With fewer, chance decides."""
 SURE = 1.645
-"""By how many standard errors a fit must be better: by chance it is in one case of twenty."""
+"""Standard errors by which a fit must be better: a one-sided test at 5 %."""
 
 
 def recalibrate(model: Model, *, database: Database = None, as_json: AsJson = False) -> None:
@@ -143,8 +143,8 @@ def recalibrate(model: Model, *, database: Database = None, as_json: AsJson = Fa
         if is_better
         else f"Nothing was changed, because it would not be better by more than chance: {losses}."
     )
-    if confirmed.n_unknown:
-        show(f"Left out: {count(confirmed.n_unknown, 'session')} whose truth is no label of the model.")
+    if confirmed.remark:
+        show(confirmed.remark)
 
 
 def _losses(learner: Any, rows: Any) -> Any:

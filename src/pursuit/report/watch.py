@@ -495,7 +495,7 @@ class Confirmed:
 
     pairs: tuple[tuple[Session, Any], ...]
     n_unknown: int
-    """How many have a truth that is no label of the model, from which it cannot learn."""
+    """How many have a truth that is not one of the model's labels, from which it cannot learn."""
 
     @classmethod
     def of(cls, estimator: PursuitEstimator, sessions: Iterable[KeptSession]) -> "Confirmed":
@@ -516,6 +516,13 @@ class Confirmed:
             n_unknown += known is None
             pairs += [] if known is None else [(session, known)]
         return cls(tuple(pairs), n_unknown)
+
+    @property
+    def remark(self) -> str:
+        """Which sessions are left out; empty if none are."""
+        if not self.n_unknown:
+            return ""
+        return f"Left out: {count(self.n_unknown, 'session')} whose truth is not one of the model's labels."
 
     def histories(self) -> Rows:
         """What was answered, as the model reads it, and no more: what was not asked is not an empty cell."""

@@ -541,7 +541,7 @@ def _record_and_state(
 
 
 def _stated(stored: StoredSession, session: Session) -> dict[str, Any]:
-    """The first result of a session that went on after it; None where there was none yet."""
+    """What to keep of a session that a person continued: the first result, or None if there was none by then."""
     if not any(isinstance(move, Reject | GoOn) for move in session.moves):
         return {}
     if STATED in stored.moves:

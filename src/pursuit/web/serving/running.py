@@ -200,7 +200,7 @@ class Seldom(logging.Filter):
 
 def _collect_seldom() -> None:
     """Let Python look for cycles of objects among those of sessions alone, and once in many steps: by itself it looks
-    at all that is loaded, too, and everybody waits a quarter of a second."""
+    at all that is loaded, too, while everybody waits."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(OBJECTS_BETWEEN)
