@@ -28,7 +28,7 @@ from pursuit.inference.history import History
 from pursuit.inference.incremental import EvidenceState, HistoryState
 from pursuit.inference.pursuer import Labels
 from pursuit.inference.stopping import BIT
-from pursuit.methods.shared.generative import AnswerLikelihood, n_at_once
+from pursuit.methods.shared.generative import AnswerLikelihood, Gaussian, n_at_once
 from pursuit.networks.settings import check_sizes
 from pursuit.queries import QuerySet
 from pursuit.registry import register, settings_from, to_config
@@ -202,8 +202,7 @@ class GIP(Learner):
         there = self.query_set.units.known(batch.available)  # (B, U)
         x = self.known_answers(batch.x, there)
         label = F.one_hot(batch.y, len(self.classes)).to(x.dtype)
-        encoded = self.encoder(torch.cat([x, there.to(x.dtype), label], dim=1)).float()
-        mean, log_variance = encoded.chunk(2, dim=1)
+        mean, log_variance = Gaussian.from_outputs(self.encoder(torch.cat([x, there.to(x.dtype), label], dim=1)))
         z = mean + (log_variance / 2).exp() * torch.randn_like(mean)
         log_prob = (self.likelihood.log_prob(self.decoder(z, batch.y), x) * there).sum(dim=1)
         divergence = 0.5 * (mean**2 + log_variance.exp() - log_variance - 1).sum(dim=1)
