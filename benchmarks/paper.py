@@ -171,7 +171,8 @@ def cell_text(cell: Cell | str, done: Mapping[PaperRun, Result]) -> str:
         cost = f"{effort}, {_duration(minutes_of(cell.way, done))}" if cell.way else ""
         parts = [printed, NOTHING, "0", f"not run ({cell.not_run}{cost})"]
     elif cell.read == SO_FAR:
-        parts = [printed, _on_some_rows(results, cell.beside, done), str(len(values)), f"not comparable ({SOME_ROWS})"]
+        found = _on_some_rows(results, cell.beside, done) + effort
+        parts = [printed, found, str(len(values)), f"not comparable ({SOME_ROWS})"]
     elif cell.read == LENGTH:
         parts = [printed, f"{mean_and_sd(values).mean:.2f}", str(len(values))]
     else:
@@ -535,15 +536,27 @@ def otherwise_table(done: Mapping[PaperRun, Result]) -> str:
             judged = verdict(accuracy, after, results[0].n_test)
             ours = f"{mean_and_spread(mean_and_sd(after))} after {n_queries}"
             budget = r" \| ".join([f"{accuracy:.3f} after {printed_length:.2f}", ours, str(len(after)), judged])
+            stable = NOTHING
+            if criterion.startswith("Stability"):
+                between = [accuracy_at(printed_length, *curve(result, BY_STABILITY)) for result in results]
+                judged_there = verdict(accuracy, between, results[0].n_test)
+                stable = rf"{mean_and_spread(mean_and_sd(between))} \| {judged_there}"
             free = [one for result in results for one in result.protocols if one.name == "no cap"]
             uncapped = NOTHING
             if free:
                 level, counted = (mean_and_sd([getattr(one, key) for one in free]) for key in ("level", "mean_counted"))
                 right = mean_and_spread(mean_and_sd([one.accuracy for one in free]))
                 uncapped = f"{right} after {counted.mean:.2f}, at {level.mean:.3f}"
-            rows.append([NAMES[task], title, criterion, length, there, uncapped, budget])
+            rows.append([NAMES[task], title, criterion, length, there, uncapped, stable, budget])
     columns = ["dataset", "querier", "criterion", "its length", "accuracy there", "a lower confidence, no cap"]
-    return table([*columns, "a budget for every row"], rows)
+    return table([*columns, "stability, at the printed length", "a budget for every row"], rows)
+
+
+def accuracy_at(length: float, lengths: Sequence[float], accuracies: Sequence[float]) -> float:
+    """Between two measured levels of a rule, on the line from one to the other."""
+    if not lengths[0] <= length <= lengths[-1]:
+        raise ValueError(f"No level was measured with chains of {length}: they have {lengths[0]} to {lengths[-1]}.")
+    return float(np.interp(length, lengths, accuracies))
 
 
 def runs_table(done: Mapping[PaperRun, Result]) -> str:

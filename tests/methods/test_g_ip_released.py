@@ -1,5 +1,6 @@
 """G-IP by the settings of the authors' code, with fewer chains: in a known world, for images, and in parts."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,25 @@ def test_parts_give_the_same_as_all_at_once(query_set: QuerySet, monkeypatch: py
     monkeypatch.setattr(g_ip, "KEPT_NUMBERS", 0)  # samples are drawn again for the answer
     for one, other in zip(chain(model, x, 2), whole, strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("kept", "n_times"), [(2, 2), (3, 1)])
+def test_rows_are_sampled_together_as_far_as_there_is_room(
+    kept: int, n_times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = untrained(COLUMNS, settings=GIPSettings(4, (8,), Langevin.released(n_chains=2, n_samples=5)))
+    state = model.history_state(History.start(answers(COLUMNS, 3), len(COLUMNS)))
+    state.ask(torch.zeros(3, dtype=torch.long), torch.ones(3, dtype=torch.bool))
+    monkeypatch.setattr(g_ip, "KEPT_NUMBERS", kept * len(model.classes) * 5 * 4)
+    path, n_rows = GIP.path, list[int]()
+
+    def counted(model: GIP, z: Tensor, *rest: Tensor) -> Iterator[Tensor]:
+        n_rows.append(len(z))
+        return path(model, z, *rest)
+
+    monkeypatch.setattr(GIP, "path", counted)
+    state.scores()
+    assert (len(n_rows), sum(n_rows)) == (n_times, 3)
 
 
 @pytest.mark.slow

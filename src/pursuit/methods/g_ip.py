@@ -486,14 +486,26 @@ class _LangevinState(EvidenceState):
         number = int(self._rows[row])
         if number in self._samples:
             return self._samples[number]
-        z, seen = self._z[row : row + 1], self._seen[row : row + 1]
-        x = model.known_answers(self._x[number][None], seen)
-        path = model.path(z, x, seen, self._noise.to(z.device))
-        samples = torch.cat([z, *path], dim=2)[:, :, : len(self._start)]
-        n_kept = (KEPT_NUMBERS if z.device.type == "cpu" else KEPT_NUMBERS_ON_GPU) // samples.numel()
-        if len(self._samples) < n_kept:
-            self._samples[number] = samples
-        return samples
+        rows = self._rows_to_sample(row)
+        z, seen, numbers = self._z[rows], self._seen[rows], self._rows[rows]
+        path = model.path(z, model.known_answers(self._x[numbers], seen), seen, self._noise.to(z.device))
+        samples = torch.cat([z, *path], dim=2)[:, :, : len(self._start)].split(1)
+        if self._n_to_keep() > 0:
+            self._samples.update(zip(numbers.tolist(), samples, strict=True))
+        return samples[0]
+
+    def _rows_to_sample(self, row: int) -> Tensor:
+        """This row, and as many further ones without samples as are moved at once and can be kept."""
+        n_rows = max(1, min(self._model.rows_at_once, self._n_to_keep()))
+        seen, numbers = self._seen[row:].any(dim=1).tolist(), self._rows[row:].tolist()
+        rows = [row + i for i, number in enumerate(numbers) if seen[i] and number not in self._samples]
+        return torch.tensor(rows[:n_rows], device=self._z.device)
+
+    def _n_to_keep(self) -> int:
+        """Number of further rows whose samples can be kept."""
+        n_numbers = self._z.shape[1] * self._start.numel()
+        kept = KEPT_NUMBERS if self._z.device.type == "cpu" else KEPT_NUMBERS_ON_GPU
+        return kept // n_numbers - len(self._samples)
 
     def _draw_noise(self) -> None:
         """The noise of the steps (n, M, L) that samples are drawn by, until the next answer."""
