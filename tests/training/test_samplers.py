@@ -22,6 +22,7 @@ from pursuit.training.samplers import (
     Sampler,
     random_histories,
     rolled_out_histories,
+    rolled_out_together,
 )
 
 COLUMNS = ["yes_no", "choice", "number", "yes_no", "single", "number"]
@@ -149,6 +150,9 @@ def test_rolling_out_asks_the_first_k_of_a_chain(
     assert torch.equal(history.known, asked & rows.available)
     assert model.rows["scores"] == int(k.sum())
     assert model.calls["scores"] == int(k.max())
+    together = rolled_out_together(rows, k, max(len(chain) for chain in chains), model)
+    assert torch.equal(together.asked, history.asked)
+    assert torch.equal(together.known, history.known)
 
 
 def test_rolling_out_leaves_what_is_initially_known_as_it_was(make_columns: Any, make_rows: Any, make_vip: Any) -> None:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pursuit.inference.history import History
-from pursuit.inference.incremental import history_state
+from pursuit.inference.incremental import HistoryState, history_state
 from pursuit.inference.pursuer import Pursuer, by_groups, choose
 from pursuit.registry import register
 from pursuit.training.rows import Rows, RowStream
@@ -253,13 +253,35 @@ def rolled_out_histories(rows: Rows, k: Tensor, pursuer: Pursuer) -> History:
         if n < n_in_state:
             state.keep(torch.arange(n, device=order.device))
             n_in_state = n
-        allowed = pursuer.query_set.allowed(some.x[:n], known[:n], asked[:n])
-        closed = asked[:n] if allowed is None else ~allowed
-        query = choose(by_groups(pursuer, state.scores(), closed), closed)
-        answered = _record(query, some.available[:n], known[:n], asked[:n], allowed)
-        state.ask(query, answered)
+        _ask_next(pursuer, state, some.x[:n], some.available[:n], known[:n], asked[:n])
     back = order.argsort()
     return History(rows.x, known[back], asked[back])
+
+
+@torch.no_grad()
+def rolled_out_together(rows: Rows, k: Tensor, n_steps: int, pursuer: Pursuer) -> History:
+    """The same histories by the same operations whatever k is, for a GPU to replay: every row is asked `n_steps`
+    queries, and keeps the first k."""
+    start = rows.start()
+    state, known, asked = history_state(pursuer, start), start.known.clone(), start.asked.clone()
+    history = start
+    for step in range(n_steps):
+        _ask_next(pursuer, state, rows.x, rows.available, known, asked)
+        goes_on = (k > step)[:, None]
+        history = History(
+            rows.x, torch.where(goes_on, known, history.known), torch.where(goes_on, asked, history.asked)
+        )
+    return history
+
+
+def _ask_next(
+    pursuer: Pursuer, state: HistoryState, x: Tensor, available: Tensor, known: Tensor, asked: Tensor
+) -> None:
+    """Ask each row the pursuer's next query, and note it in the state, and in `known` and `asked` (B, Q), in place."""
+    allowed = pursuer.query_set.allowed(x, known, asked)
+    closed = asked if allowed is None else ~allowed
+    query = choose(by_groups(pursuer, state.scores(), closed), closed)
+    state.ask(query, _record(query, available, known, asked, allowed))
 
 
 def _record(query: Tensor, available: Tensor, known: Tensor, asked: Tensor, allowed: Tensor | None) -> Tensor:
@@ -286,12 +308,14 @@ class _RandomSampler(Sampler):
 
 class _RolledOutSampler(Sampler):
     asks_querier = True
-    is_static = False
 
     def draw(self, pursuer: Pursuer) -> Batch:
         rows = self.stream.take(self.rows_a_step)
         # After all queries nothing is left to choose, so that a rolled-out history stops one short.
-        k = self._lengths(len(rows), min(self.max_queries, rows.n_queries - 1))
+        n_steps = min(self.max_queries, rows.n_queries - 1)
+        k = self._lengths(len(rows), n_steps)
+        if rows.x.is_cuda:
+            return Batch.of(rows, rolled_out_together(rows, k, n_steps, pursuer))
         return Batch.of(rows, rolled_out_histories(rows, k, pursuer))
 
 

@@ -117,7 +117,7 @@ class TrainingStep:
         if self.fabric.device.type != "cuda":
             return False
         if not self.sampler.is_static:
-            logger.info("Steps are not recorded as a CUDA graph: rolled-out histories differ in their operations.")
+            logger.info("Steps are not recorded as a CUDA graph: their operations differ from step to step.")
         elif self.fabric.world_size > 1:
             logger.info("Steps are not recorded as a CUDA graph: several processes take part.")
         else:
