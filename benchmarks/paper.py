@@ -538,9 +538,11 @@ def otherwise_table(done: Mapping[PaperRun, Result]) -> str:
             budget = r" \| ".join([f"{accuracy:.3f} after {printed_length:.2f}", ours, str(len(after)), judged])
             stable = NOTHING
             if criterion.startswith("Stability"):
-                between = [accuracy_at(printed_length, *curve(result, BY_STABILITY)) for result in results]
-                judged_there = verdict(accuracy, between, results[0].n_test)
-                stable = rf"{mean_and_spread(mean_and_sd(between))} \| {judged_there}"
+                curves = (curve(result, BY_STABILITY) for result in results)
+                between = [value for each in curves if (value := accuracy_at(printed_length, *each)) is not None]
+                if len(between) == len(results):
+                    judged_there = verdict(accuracy, between, results[0].n_test)
+                    stable = rf"{mean_and_spread(mean_and_sd(between))} \| {judged_there}"
             free = [one for result in results for one in result.protocols if one.name == "no cap"]
             uncapped = NOTHING
             if free:
@@ -552,11 +554,11 @@ def otherwise_table(done: Mapping[PaperRun, Result]) -> str:
     return table([*columns, "stability, at the printed length", "a budget for every row"], rows)
 
 
-def accuracy_at(length: float, lengths: Sequence[float], accuracies: Sequence[float]) -> float:
-    """Between two measured levels of a rule, on the line from one to the other."""
-    if not lengths[0] <= length <= lengths[-1]:
-        raise ValueError(f"No level was measured with chains of {length}: they have {lengths[0]} to {lengths[-1]}.")
-    return float(np.interp(length, lengths, accuracies))
+def accuracy_at(length: float, lengths: Sequence[float], accuracies: Sequence[float]) -> float | None:
+    """Between two measured levels of a rule, on the line from one to the other; None if all levels have longer chains,
+    or all have shorter ones."""
+    is_between = bool(lengths) and lengths[0] <= length <= lengths[-1]
+    return float(np.interp(length, lengths, accuracies)) if is_between else None
 
 
 def runs_table(done: Mapping[PaperRun, Result]) -> str:

@@ -31,6 +31,14 @@ def test_the_paper_is_judged_by_two_standard_errors() -> None:
     assert paper.verdict(0.95, [0.90], 50) == "level"  # so few rows prove nothing
 
 
+def test_accuracy_at_a_length_is_that_of_the_levels_next_in_length() -> None:
+    from benchmarks import paper
+
+    assert paper.accuracy_at(1, [0, 2], [0.5, 0.9]) == pytest.approx(0.7)
+    assert paper.accuracy_at(3, [0, 2], [0.5, 0.9]) is None  # as where a recipe ends all chains sooner
+    assert paper.accuracy_at(1, [], []) is None
+
+
 def test_the_page_of_the_paper_needs_no_results(monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks import paper
 

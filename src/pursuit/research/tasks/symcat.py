@@ -183,8 +183,7 @@ RECIPES = {
     "fast": _recipe(1.6, (512,), 512, 3e-3),
     "gpu": _recipe(48, (2048, 1024), 4096, 3e-3),
 }
-# The .681 is more than exact Information Pursuit has on patients drawn from the public table: the paper's patients
-# differ, and ours are judged by the gap to exact IP.
+# The paper's patients are others than those drawn from the public table; ours are judged by the gap to exact IP.
 PUBLISHED = {
     n: Published(after_20=figure, comparable=False) for n, figure in ((200, 0.681), (300, 0.599), (400, 0.513))
 }
