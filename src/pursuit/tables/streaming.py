@@ -515,7 +515,7 @@ class ParquetStream(RowStream):
             self._position += len(part)
             wanted -= len(part)
             parts.append(rows.take(part))
-        rows = parts[0] if len(parts) == 1 else _joined(parts)
+        rows = parts[0] if len(parts) == 1 else Rows.concatenated(parts)
         if n not in self._ready:
             self._ready[n] = rows
         else:
@@ -625,10 +625,6 @@ class _Filling:
 
 def _tensors(rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return rows.x, rows.available, rows.y
-
-
-def _joined(parts: list[Rows]) -> Rows:
-    return Rows(*(torch.cat(tensors) for tensors in zip(*map(_tensors, parts), strict=True)))
 
 
 class _Ahead:

@@ -13,7 +13,7 @@ from pursuit.training.devices import OneProcess
 from pursuit.training.flat_adamw import FlatAdamW
 from pursuit.training.held_out import EarlyStopping, HeldOut, Kept
 from pursuit.training.learner import Learner
-from pursuit.training.rows import AugmentedRows, RowSource, RowStream, UnreliableRows
+from pursuit.training.rows import RowSource, RowStream, augmented, unreliable
 from pursuit.training.samplers import Batch
 from pursuit.training.schedule import AdamW, Stage
 from pursuit.training.step import TrainingStep
@@ -91,9 +91,9 @@ class Trainer:
         self.model.set_temperature(1.0)
         stream: RowStream = self.stream
         if stage.augment is not None:
-            stream = AugmentedRows(stream, stage.augment, self.generator)
+            stream = augmented(stream, stage.augment, self.generator)
         if stage.unreliable is not None:
-            stream = UnreliableRows(stream, stage.unreliable, self.model.query_set, self.generator)
+            stream = unreliable(stream, stage.unreliable, self.model.query_set, self.generator)
         sampler = stage.histories.sampler(stream, stage.batch_size // self.fabric.world_size, self.generator)
         parameters: list[Tensor] = [p for p in self.model.parameters() if p.requires_grad]
         optimizer, flat = self._optimizer(stage, parameters)
