@@ -19,6 +19,7 @@ from pursuit.training import Batch, TrainingRun
 from pursuit.training.rows import Rows
 from pursuit.training.samplers import CarriedHistories, RandomHistories
 from pursuit.training.schedule import AdamW, Stage
+from untrained import make_rows
 
 QUERIES = ColumnQueries([yes_no(f"q{i}") for i in range(12)])
 YES = torch.rand(4, 12, generator=torch.Generator().manual_seed(5)) ** 2
@@ -67,7 +68,7 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
         GDFSSettings(**wrong)
 
 
-def test_in_pretraining_the_classifier_learns_alone(make_rows: Any) -> None:
+def test_in_pretraining_the_classifier_learns_alone() -> None:
     model, rows = build(QUERIES), make_rows(QUERIES, 20)
     model.double()
     for phase, querier_learns in (("pretraining", False), ("joint", True)):
@@ -80,7 +81,7 @@ def test_in_pretraining_the_classifier_learns_alone(make_rows: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float, torch.double])
-def test_the_querier_of_patches_learns(dtype: torch.dtype, make_rows: Any) -> None:
+def test_the_querier_of_patches_learns(dtype: torch.dtype) -> None:
     query_set = PatchQueries((1, 5, 5), 2)
     rows, model = make_rows(query_set, 10), build(query_set).to(dtype)
     loss, _ = model(batch_of(replace(rows, x=rows.x.to(dtype)), 0.3))
@@ -88,7 +89,7 @@ def test_the_querier_of_patches_learns(dtype: torch.dtype, make_rows: Any) -> No
     assert model.querier[-1].bias.grad.count_nonzero() == len(query_set)
 
 
-def test_it_asks_what_was_not_asked_and_reads_only_what_it_may(make_rows: Any) -> None:
+def test_it_asks_what_was_not_asked_and_reads_only_what_it_may() -> None:
     rows = make_rows(QUERIES, 50, missing=0.3)
     model = build(QUERIES).double()
     known, asked = histories(rows, 0.7)
@@ -105,7 +106,7 @@ def test_it_asks_what_was_not_asked_and_reads_only_what_it_may(make_rows: Any) -
 
 
 @pytest.mark.parametrize("query_set", [QUERIES, PatchQueries((1, 5, 5), 2), PatchQueries((2, 5, 5), 3, mask=False)])
-def test_a_whole_share_is_an_answer(query_set: Any, make_rows: Any) -> None:
+def test_a_whole_share_is_an_answer(query_set: Any) -> None:
     rows, model = make_rows(query_set, 10), build(query_set).double()
     known, _ = histories(rows, 0.3)
     more = torch.eye(len(query_set), dtype=torch.double)[torch.arange(10) % len(query_set)] * ~known

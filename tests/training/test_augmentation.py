@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pursuit.training.rows import Rows, Shifts, ShuffledRows, augmented
-
-SEEDS = st.integers(0, 10_000)
+from strategies import SEEDS
 
 
 def ways(image: Tensor, shifts: Shifts) -> list[Tensor]:

@@ -9,15 +9,16 @@ from pursuit import ColumnQueries, yes_no
 from pursuit.queries import PatchQueries
 from pursuit.registry import from_config, to_config
 from pursuit.training.rows import ChangedRows, Rows, Unreliable, answer_features, unreliable
+from untrained import make_columns, make_rows
 
 
-def made(make_columns: Any, make_rows: Any, n: int = 4000) -> tuple[Any, Rows]:
+def made(n: int = 4000) -> tuple[Any, Rows]:
     query_set = make_columns(["yes_no", "choice", "number"])
     return query_set, make_rows(query_set, n, 0)
 
 
-def test_answers_are_withheld_and_wrong_as_often_as_is_said(make_columns: Any, make_rows: Any) -> None:
-    query_set, rows = made(make_columns, make_rows)
+def test_answers_are_withheld_and_wrong_as_often_as_is_said() -> None:
+    query_set, rows = made()
     features = answer_features(query_set, torch.device("cpu"))
     found = Unreliable(0.2, 0.1)(rows, features, torch.Generator().manual_seed(1))
     withheld = (rows.available & ~found.available).float().mean(dim=0)
@@ -34,8 +35,8 @@ def test_answers_are_withheld_and_wrong_as_often_as_is_said(make_columns: Any, m
     assert torch.equal(found.y, rows.y)
 
 
-def test_nothing_changes_at_rates_of_zero_nor_what_is_initially_known(make_columns: Any, make_rows: Any) -> None:
-    query_set, rows = made(make_columns, make_rows, 100)
+def test_nothing_changes_at_rates_of_zero_nor_what_is_initially_known() -> None:
+    query_set, rows = made(100)
     features = answer_features(query_set, torch.device("cpu"))
     generator = torch.Generator().manual_seed(1)
     same = Unreliable(0.0, 0.0)(rows, features, generator)
@@ -51,8 +52,8 @@ def test_nothing_changes_at_rates_of_zero_nor_what_is_initially_known(make_colum
     assert not given.available[:, 1:].all()
 
 
-def test_a_stream_draws_mistakes_again_and_follows_from_its_generator(make_columns: Any, make_rows: Any) -> None:
-    query_set, rows = made(make_columns, make_rows, 8)
+def test_a_stream_draws_mistakes_again_and_follows_from_its_generator() -> None:
+    query_set, rows = made(8)
 
     def stream() -> ChangedRows:
         generator = torch.Generator().manual_seed(3)
