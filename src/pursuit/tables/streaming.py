@@ -124,7 +124,7 @@ def find_labels(
         raise ValueError(f"Column '{target}' of {table.where} has no labels: all its values are missing.")
     values, classes = _classes(list(found), target, table)
     counts = np.array([used[value] for value in values])
-    same = same_labels(classes.tolist(), counts.tolist())
+    same = same_labels(classes, counts)
     classes, class_of = np.unique(with_same(classes, same), return_inverse=True)
     counts = np.bincount(class_of, counts, len(classes)).astype(np.int64)
     written = pa.array(values, pa.large_string() if column_type == "words" else None)

@@ -14,8 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pursuit.evaluation.curves import Evaluation
 from pursuit.evaluation.figures import accuracy_curve
 from pursuit.evaluation.protocols import Protocol
@@ -282,8 +280,7 @@ def run_demo(
 
 def _load(load: Callable[[int], Task], seed: int) -> Task:
     """A task with some of its test rows."""
-    task = load(seed)
-    return task.with_test_rows(np.sort(np.random.default_rng(seed).permutation(len(task.y_test))[:MOST_ROWS]))
+    return load(seed).some_test_rows(MOST_ROWS, seed)
 
 
 def _draw_curve(result: Result, title: str, path: Path) -> None:
