@@ -5,11 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
+from four_labels import N_QUERIES, QUERIES, YES, draw
 from pursuit import ModelSpec
 from pursuit.exact import IndependentIP
 from pursuit.inference.chain import explain
@@ -25,24 +24,14 @@ from pursuit.training import Batch
 from pursuit.training.rows import Rows
 from pursuit.training.samplers import CarriedHistories, RandomHistories, random_histories
 from pursuit.training.schedule import AdamW, Stage
-from untrained import make_rows
+from untrained import make_rows, some_history
 
-N_QUERIES = 12
-QUERIES = ColumnQueries([yes_no(f"q{i}") for i in range(N_QUERIES)])
-YES = torch.rand(4, N_QUERIES, generator=torch.Generator().manual_seed(5)) ** 2
 EXACT = IndependentIP.from_yes(QUERIES, range(4), torch.full((4,), 0.25), YES)
 ARGUMENTS: dict[str, Any] = {
     "network": MLP((32,)),
     "stages": [Stage(18, CarriedHistories(6), AdamW(8e-3), batch_size=64)],
     "random_state": 0,
 }
-
-
-def draw(n_rows: int, seed: int, yes: Tensor = YES) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of a world of four labels in which twelve yes/no queries are independent given the label."""
-    generator = torch.Generator().manual_seed(seed)
-    y = torch.randint(4, (n_rows,), generator=generator)
-    return (torch.rand(n_rows, N_QUERIES, generator=generator) < yes[y]).int().numpy(), y.numpy()
 
 
 def build(query_set: Any, settings: DIMESettings | None = None, n_classes: int = 3) -> DIME:
@@ -55,11 +44,6 @@ def with_settings(model: DIME, settings: DIMESettings) -> DIME:
     other = DIME.build(ModelSpec(model.query_set, model.classes, model.spec.network, settings=settings))
     other.load_state_dict(model.state_dict())
     return other.eval()
-
-
-def some_history(rows: Rows, share: float = 0.4, seed: int = 1) -> History:
-    asked = torch.rand(rows.available.shape, generator=torch.Generator().manual_seed(seed)) < share
-    return History(rows.x, asked & rows.available, asked)
 
 
 def batch_of(rows: Rows, history: History, phase: str = "joint") -> Batch:

@@ -16,7 +16,7 @@ from pursuit.training import Batch
 from pursuit.training.rows import Rows
 from pursuit.training.samplers import CarriedHistories, RandomHistories, RolledOutHistories
 from pursuit.training.schedule import AdamW, Stage
-from untrained import make_columns, make_rows
+from untrained import make_columns, make_rows, some_history
 
 KINDS = ["yes_no", "choice", "number", "yes_no"]
 SMALL = SEFASettings(latent=2, width=5, samples=6, training_samples=3)
@@ -29,11 +29,6 @@ def build(query_set: Any, settings: SEFASettings = SMALL, n_classes: int = 3) ->
 
 def in_single(rows: Rows) -> Rows:
     return Rows(rows.x.float(), rows.available, rows.y)
-
-
-def some_history(rows: Rows, share: float = 0.4) -> History:
-    asked = torch.rand(rows.available.shape, generator=torch.Generator().manual_seed(1)) < share
-    return History(rows.x, asked & rows.available, asked)
 
 
 @pytest.mark.parametrize("wrong", [{"latent": 0}, {"samples": 0}, {"beta": -1.0}, {"beta": float("inf")}])

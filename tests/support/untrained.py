@@ -60,6 +60,12 @@ def make_rows(
     return Rows(x, available, y, initially_known if reported else None)
 
 
+def some_history(rows: Rows, share: float = 0.4, seed: int = 1) -> History:
+    """Histories in which a share of the queries was asked."""
+    asked = torch.rand(rows.available.shape, generator=torch.Generator().manual_seed(seed)) < share
+    return History(rows.x, asked & rows.available, asked)
+
+
 def make_vip(query_set: QuerySet, n_classes: int = 3, seed: int = 0, dtype: torch.dtype = torch.double) -> VIP:
     """An untrained V-IP with strong opinions; in double precision the size of a batch does not show in its results."""
     with torch.random.fork_rng(devices=[]):
