@@ -214,7 +214,7 @@ def _toml(rng: random.Random) -> str:
 def _read_questions(folder: Path, prepared: tuple[ColumnQueries, list[bytes]]) -> None:
     queries = prepared[0]
     questions = Questions.read(folder / "questions.toml")
-    if parse(questions.to_toml()) != (questions.settings, questions.groups, questions.presentation):
+    if parse(questions.to_toml()) != questions:
         raise Wrong("what is written again reads as something else")
     asked = questions.apply(queries, questions.never_asked)
     for query in asked.queries:

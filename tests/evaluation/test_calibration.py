@@ -1,7 +1,5 @@
 """How often each confidence is right, and how far accuracies may be off."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -15,6 +13,7 @@ from pursuit.evaluation.rollouts import ClassTrace
 from pursuit.inference.chain import explain
 from pursuit.inference.stopping import Budget, Confidence
 from pursuit.training.rows import Rows
+from untrained import make_columns, make_rows, make_vip
 
 
 def test_rows_are_counted_by_their_confidence() -> None:
@@ -33,9 +32,7 @@ def test_certainty_is_in_the_last_bin() -> None:
 
 
 @given(seed=st.integers(0, 1000), missing=st.sampled_from([0.0, 0.4]), cut=st.sampled_from([None, 1]))
-def test_trust_by_step_is_that_of_the_chains(
-    make_columns: Any, make_rows: Any, make_vip: Any, seed: int, missing: float, cut: int | None
-) -> None:
+def test_trust_by_step_is_that_of_the_chains(seed: int, missing: float, cut: int | None) -> None:
     query_set = make_columns(["yes_no", "choice", "number"])
     rows, model = make_rows(query_set, 20, seed, missing), make_vip(query_set, seed=seed)
     found = evaluate(model, rows, Budget(2), cut)
@@ -58,7 +55,7 @@ def test_trust_by_step_is_that_of_the_chains(
         assert found.at_stop.calibration_error == pytest.approx(found.calibration_error_by_asked[2], abs=1e-9)
 
 
-def test_counts_of_parts_are_those_of_all_rows_bit_for_bit(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+def test_counts_of_parts_are_those_of_all_rows_bit_for_bit() -> None:
     query_set = make_columns(["yes_no", "choice", "number", "yes_no"])
     rows, model = make_rows(query_set, 60, 1, 0.2), make_vip(query_set, seed=1)
     setting = Setting.of(model, Confidence(0.6), None, [Budget(1)], in_detail=True)
@@ -74,7 +71,7 @@ def test_counts_of_parts_are_those_of_all_rows_bit_for_bit(make_columns: Any, ma
     )
 
 
-def test_equal_rows_that_are_merged_count_as_all_of_them(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+def test_equal_rows_that_are_merged_count_as_all_of_them() -> None:
     query_set = make_columns(["yes_no", "choice", "yes_no"])
     rows, model = make_rows(query_set, 500, 1, 0.2), make_vip(query_set, seed=1)
     merged = Rows.joined([rows.take(slice(0, 200)), Rows.joined([rows.take(slice(200, None))])])

@@ -17,10 +17,9 @@ from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.stopping import Budget, Confidence, Stability, StoppingRule
 from pursuit.queries import ColumnQueries, yes_no
 from pursuit.training.rows import Rows
+from strategies import SEEDS, SHARES, TYPES
+from untrained import Counting, InOrder, make_columns, make_rows, make_vip
 
-TYPES = st.lists(st.sampled_from(["yes_no", "choice", "number"]), min_size=1, max_size=5)
-SEEDS = st.integers(0, 10_000)
-SHARES = st.sampled_from([0.0, 0.4])
 RULES = st.sampled_from([Budget(0), Budget(2), Confidence(0.6), Stability(0.1), Stability(0.3, 2) | Confidence(0.9)])
 
 
@@ -42,14 +41,7 @@ def slow_accuracy(pursuer: Pursuer, rows: Rows, longest: int, of_answers: bool) 
 
 @given(types=TYPES, seed=SEEDS, missing=SHARES, known_share=SHARES, cut=st.sampled_from([None, 0, 1, 3]))
 def test_accuracy_is_that_of_the_chains(
-    make_columns: Any,
-    make_rows: Any,
-    make_vip: Any,
-    types: list[str],
-    seed: int,
-    missing: float,
-    known_share: float,
-    cut: int | None,
+    types: list[str], seed: int, missing: float, known_share: float, cut: int | None
 ) -> None:
     query_set = make_columns(types)
     rows, model = make_rows(query_set, 20, seed, missing, known_share), make_vip(query_set, seed=seed)
@@ -87,15 +79,7 @@ def slow_calibration_error(confidences: list[float], right: list[bool]) -> float
 
 @given(types=TYPES, seed=SEEDS, missing=SHARES, known_share=SHARES, rule=RULES, cut=st.sampled_from([None, 2]))
 def test_figures_at_the_stop_are_those_of_the_chains(
-    make_columns: Any,
-    make_rows: Any,
-    make_vip: Any,
-    types: list[str],
-    seed: int,
-    missing: float,
-    known_share: float,
-    rule: StoppingRule,
-    cut: int | None,
+    types: list[str], seed: int, missing: float, known_share: float, rule: StoppingRule, cut: int | None
 ) -> None:
     query_set = make_columns(types)
     rows, model = make_rows(query_set, 20, seed, missing, known_share), make_vip(query_set, seed=seed)
@@ -191,7 +175,7 @@ def test_accuracies_are_exact_shares() -> None:
 
 
 @pytest.mark.parametrize("batch_rows", [1, 7, 24, 1000])
-def test_batches_do_not_matter(make_columns: Any, make_rows: Any, make_vip: Any, batch_rows: int) -> None:
+def test_batches_do_not_matter(batch_rows: int) -> None:
     query_set = make_columns(["yes_no", "choice", "number", "number"])
     rows, model = make_rows(query_set, 24, 3, missing=0.3, reported=0.2), make_vip(query_set)
     whole, parts = (evaluate(model, rows, Confidence(0.7), batch_rows=n).to_dict() for n in (24, batch_rows))
@@ -212,7 +196,7 @@ def test_exact_pursuit_gets_better_with_answers(world: Any) -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "auto"])
-def test_the_device_changes_no_figure(make_columns: Any, make_rows: Any, make_vip: Any, device: str) -> None:
+def test_the_device_changes_no_figure(device: str) -> None:
     query_set = make_columns(["yes_no", "choice", "number"])
     model, rows = make_vip(query_set), make_rows(query_set, 40, missing=0.2, reported=0.2)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -256,8 +240,8 @@ def test_a_module_goes_to_its_device_and_back_whatever_happens() -> None:
 
 
 @pytest.mark.usefixtures("with_gpu")
-def test_what_is_not_a_module_stays_where_it_is(world: Any, in_order: Any) -> None:
-    with placed(in_order(world.query_set), "cuda") as place:
+def test_what_is_not_a_module_stays_where_it_is(world: Any) -> None:
+    with placed(InOrder(world.query_set), "cuda") as place:
         assert place.type == "cpu"
     moved: Any = Moved()
     with placed(moved, "cpu") as place:
@@ -267,7 +251,7 @@ def test_what_is_not_a_module_stays_where_it_is(world: Any, in_order: Any) -> No
 
 @given(seed=SEEDS, missing=SHARES, known_share=SHARES, cut=st.sampled_from([None, 1, 3]))
 def test_rules_of_a_trade_off_are_measured_as_if_alone(
-    make_columns: Any, make_rows: Any, make_vip: Any, seed: int, missing: float, known_share: float, cut: int | None
+    seed: int, missing: float, known_share: float, cut: int | None
 ) -> None:
     query_set = make_columns(["yes_no", "choice", "number", "yes_no"])
     model, rows = make_vip(query_set, seed=seed), make_rows(query_set, 12, seed, missing, known_share)
@@ -298,14 +282,12 @@ def test_rows_that_the_curve_cuts_short_are_counted() -> None:
     assert cut_short(never | Budget(4), 4) == 0
 
 
-def test_memory_bounds_the_rows_of_a_batch_and_changes_no_figure(
-    make_columns: Any, make_rows: Any, make_vip: Any, counting: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_bounds_the_rows_of_a_batch_and_changes_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     query_set = make_columns(["yes_no", "choice", "number"])
     model, rows = make_vip(query_set), make_rows(query_set, 40, missing=0.2, reported=0.2)
     whole = evaluate(model, rows, Confidence(0.7))
     monkeypatch.setattr("pursuit.evaluation.rollouts.BATCH_BYTES", 2000)
-    counted = counting(model)
+    counted = Counting(model)
     parts = evaluate(counted, rows, Confidence(0.7))
     assert parts.accuracy_by_answered == whole.accuracy_by_answered
     assert parts.at_stop is not None

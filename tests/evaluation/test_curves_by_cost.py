@@ -10,9 +10,9 @@ from pursuit.evaluation.curves import evaluate
 from pursuit.inference.chain import Chains, explain
 from pursuit.inference.stopping import Budget, Confidence, CostBudget, NothingWorthAsking, StoppingRule
 from pursuit.training.rows import Rows
+from strategies import SEEDS, SHARES
+from untrained import KnownWorth, make_columns, make_rows, make_vip
 
-SEEDS = st.integers(0, 10_000)
-SHARES = st.sampled_from([0.0, 0.4])
 COSTS = st.lists(st.sampled_from([0.0, 0.1, 1.0, 3.0, 7.25]), min_size=1, max_size=6)
 
 
@@ -32,9 +32,9 @@ def slow_accuracy_at(cost: float, pursuer: Any, chains: Chains, rows: Rows, long
 
 @given(costs=COSTS, seed=SEEDS, missing=SHARES, cut=st.sampled_from([None, 1, 3]))
 def test_accuracy_against_cost_is_that_of_the_chains(
-    make_rows: Any, known_worth: Any, costs: list[float], seed: int, missing: float, cut: int | None
+    costs: list[float], seed: int, missing: float, cut: int | None
 ) -> None:
-    pursuer = known_worth(costs, seed=seed)
+    pursuer = KnownWorth(costs, seed=seed)
     rows = make_rows(pursuer.query_set, 12, seed, missing, n_classes=2)
     result = evaluate(pursuer, rows, None, cut)
     longest = len(costs) if cut is None else min(cut, len(costs))
@@ -60,16 +60,9 @@ def test_accuracy_against_cost_is_that_of_the_chains(
     cut=st.sampled_from([None, 2]),
 )
 def test_rules_that_restrict_what_is_asked_have_chains_of_their_own(
-    make_rows: Any,
-    known_worth: Any,
-    costs: list[float],
-    seed: int,
-    units: float,
-    missing: float,
-    other: StoppingRule,
-    cut: int | None,
+    costs: list[float], seed: int, units: float, missing: float, other: StoppingRule, cut: int | None
 ) -> None:
-    pursuer = known_worth(costs, seed=seed)
+    pursuer = KnownWorth(costs, seed=seed)
     rows = make_rows(pursuer.query_set, 12, seed, missing, n_classes=2)
     rules = [other, CostBudget(units), CostBudget(units) | other, Budget(1)]
     result = evaluate(pursuer, rows, rules[0], cut, trade_off=rules[1:])
@@ -88,15 +81,15 @@ def test_rules_that_restrict_what_is_asked_have_chains_of_their_own(
     assert result.accuracy_by_cost == free.accuracy_by_cost
 
 
-def test_rows_without_money_for_more_are_not_cut_short(known_worth: Any, make_rows: Any) -> None:
-    pursuer = known_worth([1.0] * 4)
+def test_rows_without_money_for_more_are_not_cut_short() -> None:
+    pursuer = KnownWorth([1.0] * 4)
     rows = make_rows(pursuer.query_set, 6, n_classes=2)
     rules = [CostBudget(units) for units in (1, 2, 3)] + [CostBudget(3) | Budget(2)]
     found = evaluate(pursuer, rows, None, 2, trade_off=rules).trade_off
     assert [(stop.mean_asked, stop.cut_short) for stop in found] == [(1, 0), (2, 0), (2, 1), (2, 0)]
 
 
-def test_a_preference_is_not_measured_by_bits(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+def test_a_preference_is_not_measured_by_bits() -> None:
     query_set = make_columns(["yes_no", "choice"])
     with pytest.raises(ValueError, match=r"bits=0\.1 needs scores in bits"):
         evaluate(make_vip(query_set), make_rows(query_set, 2), NothingWorthAsking(0.1))

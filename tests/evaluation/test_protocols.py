@@ -1,7 +1,5 @@
 """Protocols: the same chains cut and counted in several ways, at a confidence chosen on other rows."""
 
-from typing import Any
-
 import pytest
 import torch
 from hypothesis import given
@@ -16,8 +14,9 @@ from pursuit.inference.history import History
 from pursuit.inference.stopping import Budget, Confidence, StoppingRule
 from pursuit.queries import ColumnQueries, yes_no
 from pursuit.training.rows import Rows
+from strategies import SEEDS
+from untrained import make_columns, make_rows, make_vip
 
-SEEDS = st.integers(0, 10_000)
 NO_CAP, AT_MOST_3, UNSEEN = Protocol("no cap"), Protocol("at most 3", 3), Protocol("released", 3, counts_unseen=True)
 
 
@@ -101,9 +100,7 @@ def test_rows_are_needed() -> None:
 
 
 @given(seed=SEEDS, missing=st.sampled_from([0.0, 0.4]), known_share=st.sampled_from([0.0, 0.4]))
-def test_a_protocol_is_a_stopping_rule(
-    make_columns: Any, make_rows: Any, make_vip: Any, seed: int, missing: float, known_share: float
-) -> None:
+def test_a_protocol_is_a_stopping_rule(seed: int, missing: float, known_share: float) -> None:
     query_set = make_columns(["yes_no", "choice", "number", "yes_no"])
     rows, model = make_rows(query_set, 30, seed, missing, known_share), make_vip(query_set, seed=seed)
     protocols_here = (NO_CAP, AT_MOST_3, UNSEEN)

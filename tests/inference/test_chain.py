@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 from known_bits import in_bits
@@ -15,30 +14,15 @@ from pursuit.inference.chain import Chain, Chains, ChainStep, bits_text, doubt, 
 from pursuit.inference.history import History
 from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.rollout import pursue
-from pursuit.inference.stopping import AnyOf, Budget, Confidence, Stability, StoppingRule
+from pursuit.inference.stopping import Budget, Confidence, StoppingRule
 from pursuit.queries import Choice, ColumnQueries, yes_no
 from pursuit.training.rows import Rows
-
-TYPES = st.lists(st.sampled_from(["yes_no", "choice", "number"]), min_size=1, max_size=6)
-SEEDS = st.integers(0, 10_000)
-SHARES = st.sampled_from([0.0, 0.4])
-RULES = st.one_of(
-    st.builds(Budget, st.integers(0, 7)),
-    st.builds(Confidence, st.floats(0.3, 1)),
-    st.builds(Stability, st.floats(0, 0.3), st.integers(1, 3)),
-    st.builds(
-        lambda n, level, epsilon: AnyOf((Budget(n), Confidence(level), Stability(epsilon))),
-        st.integers(1, 7),
-        st.floats(0.5, 1),
-        st.floats(0, 0.1),
-    ),
-)
+from strategies import RULES, SEEDS, SHARES, TYPES
+from untrained import make_columns, make_rows, make_vip
 
 
 @given(types=TYPES, seed=SEEDS, missing=SHARES, known_share=SHARES)
-def test_everything_is_asked_exactly_once(
-    make_columns: Any, make_rows: Any, make_vip: Any, types: list[str], seed: int, missing: float, known_share: float
-) -> None:
+def test_everything_is_asked_exactly_once(types: list[str], seed: int, missing: float, known_share: float) -> None:
     query_set = make_columns(types)
     rows = make_rows(query_set, 7, seed, missing, known_share)
     initially_known = torch.zeros_like(rows.available) if rows.initially_known is None else rows.initially_known
@@ -52,14 +36,7 @@ def test_everything_is_asked_exactly_once(
 
 @given(types=TYPES, seed=SEEDS, missing=SHARES, known_share=SHARES, rule=RULES)
 def test_chains_have_the_steps_of_the_rollout(
-    make_columns: Any,
-    make_rows: Any,
-    make_vip: Any,
-    types: list[str],
-    seed: int,
-    missing: float,
-    known_share: float,
-    rule: StoppingRule,
+    types: list[str], seed: int, missing: float, known_share: float, rule: StoppingRule
 ) -> None:
     query_set = make_columns(types)
     rows, model = make_rows(query_set, 7, seed, missing, known_share), make_vip(query_set, seed=seed)
@@ -78,9 +55,7 @@ def test_chains_have_the_steps_of_the_rollout(
 
 
 @given(types=TYPES, seed=SEEDS, missing=SHARES)
-def test_posteriors_sum_to_one_at_every_step(
-    make_columns: Any, make_rows: Any, make_vip: Any, types: list[str], seed: int, missing: float
-) -> None:
+def test_posteriors_sum_to_one_at_every_step(types: list[str], seed: int, missing: float) -> None:
     query_set = make_columns(types)
     rows = make_rows(query_set, 5, seed, missing)
     for chain in explain(make_vip(query_set, 4, seed), rows.x, rows.available):
@@ -105,7 +80,7 @@ def believed(model: Pursuer, rows: Rows, row: int, chain: Chain, n_steps: int) -
 
 @given(types=TYPES, seed=SEEDS, missing=SHARES, known_share=SHARES)
 def test_each_step_believes_what_its_history_says(
-    make_columns: Any, make_rows: Any, make_vip: Any, types: list[str], seed: int, missing: float, known_share: float
+    types: list[str], seed: int, missing: float, known_share: float
 ) -> None:
     query_set = make_columns(types)
     rows, model = make_rows(query_set, 3, seed, missing, known_share), make_vip(query_set, seed=seed)
@@ -116,7 +91,7 @@ def test_each_step_believes_what_its_history_says(
 
 
 @pytest.mark.parametrize("batch_rows", [1, 4, 1000])
-def test_batches_do_not_matter(make_columns: Any, make_rows: Any, make_vip: Any, batch_rows: int) -> None:
+def test_batches_do_not_matter(batch_rows: int) -> None:
     query_set = make_columns(["yes_no", "choice", "number"])
     rows, model = make_rows(query_set, 10, missing=0.3, reported=0.2), make_vip(query_set)
     together = explain(model, rows.x, rows.available, Confidence(0.7), rows.initially_known)
@@ -282,7 +257,7 @@ def test_bits_go_through_json(chain_with_bits: Chain) -> None:
 
 @given(types=TYPES, seed=SEEDS, missing=SHARES, known_share=SHARES)
 def test_what_steps_gained_is_what_the_chain_gained(
-    make_columns: Any, make_rows: Any, make_vip: Any, types: list[str], seed: int, missing: float, known_share: float
+    types: list[str], seed: int, missing: float, known_share: float
 ) -> None:
     query_set = make_columns(types)
     rows, model = make_rows(query_set, 4, seed, missing, known_share), make_vip(query_set, seed=seed)
@@ -323,7 +298,7 @@ def test_chains_are_a_sequence(chain: Chain) -> None:
     assert chain.n_answered == 2
 
 
-def test_a_query_without_an_answer_is_asked_once(make_vip: Any) -> None:
+def test_a_query_without_an_answer_is_asked_once() -> None:
     query_set = ColumnQueries([yes_no("a"), Choice("b", "b?"), Choice("c", "c?", ("x", "y", "z"))])
     x, available = torch.zeros(2, 4, dtype=torch.double), torch.tensor([[True, False, True]] * 2)
     for chain in explain(make_vip(query_set), x, available):

@@ -9,6 +9,7 @@ from pursuit.inference import equal_rows
 from pursuit.inference.equal_rows import CommonHistories, can_be_common
 from pursuit.inference.rollout import pursue, template_state
 from pursuit.inference.stopping import Confidence, StoppingRule
+from untrained import make_columns, make_rows, make_vip
 
 
 def steps_of(model: Any, rows: Any, stop: StoppingRule | None, with_known: bool) -> list[Any]:
@@ -22,13 +23,7 @@ def steps_of(model: Any, rows: Any, stop: StoppingRule | None, with_known: bool)
 @pytest.mark.parametrize("stop", [None, Confidence(0.7)])
 @pytest.mark.parametrize("kinds", [["yes_no", "choice", "yes_no"], ["yes_no"] * 12])
 def test_rollouts_are_the_same(
-    kinds: list[str],
-    stop: StoppingRule | None,
-    with_known: bool,
-    make_columns: Any,
-    make_rows: Any,
-    make_vip: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    kinds: list[str], stop: StoppingRule | None, with_known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query_set = make_columns(kinds)
     rows, model = make_rows(query_set, 300, 1, 0.2), make_vip(query_set, seed=1)
@@ -45,9 +40,7 @@ def test_rollouts_are_the_same(
         assert torch.equal(one.cost, other.cost)
 
 
-def test_few_histories_are_computed_for_many_rows(
-    make_columns: Any, make_rows: Any, make_vip: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_histories_are_computed_for_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     query_set = make_columns(["yes_no"] * 6)
     rows, model = make_rows(query_set, 5000, 1, 0.0), make_vip(query_set, seed=1)
     shown: list[int] = []
@@ -58,7 +51,7 @@ def test_few_histories_are_computed_for_many_rows(
     assert shown == [1, 2, 4, 8, 16, 32, 64]
 
 
-def test_numbers_and_methods_with_states_of_their_own_are_left_alone(make_columns: Any, make_vip: Any) -> None:
+def test_numbers_and_methods_with_states_of_their_own_are_left_alone() -> None:
     from pursuit.methods.random_order import RandomOrder
 
     for kinds, is_common in ((["yes_no", "choice"], True), (["yes_no", "number"], False)):

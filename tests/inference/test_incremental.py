@@ -23,8 +23,9 @@ from pursuit.queries import Choice, ColumnQueries, PatchQueries, QuerySet, WordQ
 from pursuit.queries.words import word_query
 from pursuit.training.rows import Rows
 from pursuit.vip import VIP, InformationVIP
+from strategies import SEEDS
+from untrained import InOrder, make_columns, make_rows
 
-SEEDS = st.integers(0, 10_000)
 DENSE: list[NetworkSettings] = [
     MLP((8, 6), dropout=0.5),
     MLP(()),
@@ -116,8 +117,6 @@ def assert_same(state: HistoryState, simple: HistoryState, rows: Rows, seed: int
     seed=SEEDS,
 )
 def test_answer_by_answer_is_the_same_as_from_scratch(
-    make_columns: Any,
-    make_rows: Any,
     settings: NetworkSettings,
     types: list[str],
     n_rows: int,
@@ -142,7 +141,7 @@ def test_answer_by_answer_is_the_same_as_from_scratch(
 
 @pytest.mark.parametrize("n_rows", [1, 4])
 @pytest.mark.parametrize("standardised", [False, True])
-def test_it_is_the_same_without_a_mask(make_rows: Any, n_rows: int, standardised: bool) -> None:
+def test_it_is_the_same_without_a_mask(n_rows: int, standardised: bool) -> None:
     query_set = WordQueries([word_query(f"word{i}") for i in range(9)])
     model = build(query_set, MLP((8,), direct=True), False, standardised)
     rows = Rows(make_rows(MANY, n_rows).x[:, :9], torch.ones(n_rows, 9, dtype=torch.bool), torch.zeros(n_rows))
@@ -151,7 +150,7 @@ def test_it_is_the_same_without_a_mask(make_rows: Any, n_rows: int, standardised
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("settings", [Conv((4, 6, 8), hidden=16), MLP((8,))], ids=str)
-def test_patches_have_a_state_too(make_rows: Any, settings: NetworkSettings, shared: bool) -> None:
+def test_patches_have_a_state_too(settings: NetworkSettings, shared: bool) -> None:
     query_set = PatchQueries((1, 5, 6), size=2, stride=2)
     model, rows = build(query_set, settings, shared), make_rows(query_set, 4, missing=0.3, reported=0.2)
     state = history_state(model, rows.start())
@@ -159,7 +158,7 @@ def test_patches_have_a_state_too(make_rows: Any, settings: NetworkSettings, sha
     assert_same(state, HistoryState(model, rows.start()), rows, 0)
 
 
-def test_a_shared_trunk_is_computed_once_a_step(make_rows: Any) -> None:
+def test_a_shared_trunk_is_computed_once_a_step() -> None:
     query_set = PatchQueries((1, 5, 6), size=2, stride=2)
     model, rows = build(query_set, Conv((4,), hidden=8), shared=True), make_rows(query_set, 3)
     runs = []
@@ -168,7 +167,7 @@ def test_a_shared_trunk_is_computed_once_a_step(make_rows: Any) -> None:
     assert len(runs) == len(chains[0]) + 1
 
 
-def test_the_state_is_chosen_by_what_it_costs(make_columns: Any) -> None:
+def test_the_state_is_chosen_by_what_it_costs() -> None:
     def path(query_set: QuerySet, settings: NetworkSettings | None = None, shared: bool = False) -> type[HistoryState]:
         model = build(query_set, settings or MLP((8,)), shared)
         return type(history_state(model, History.start(query_set.blank(2).double(), len(query_set))))
@@ -182,7 +181,7 @@ def test_the_state_is_chosen_by_what_it_costs(make_columns: Any) -> None:
     assert path(PatchQueries((1, 8, 8), 2), Conv((4,), hidden=8)) is SharedInputState
 
 
-def test_rollouts_are_the_same_with_either_state(make_rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rollouts_are_the_same_with_either_state(monkeypatch: pytest.MonkeyPatch) -> None:
     model, rows = build(MANY, MLP((16,)), False), make_rows(MANY, 30, missing=0.2, reported=0.1)
     with torch.no_grad():
         model.classifier[-1].weight.mul_(8)  # type: ignore[index, union-attr, operator]
@@ -206,7 +205,7 @@ class Doubtful(VIP):
 
 @pytest.mark.parametrize("make", [SharedInputState, first_layer_state])
 @pytest.mark.parametrize("shared", [False, True])
-def test_scores_of_a_subclass_are_those_of_every_state(make_rows: Any, make: Any, shared: bool) -> None:
+def test_scores_of_a_subclass_are_those_of_every_state(make: Any, shared: bool) -> None:
     rows, model = make_rows(MANY, 3, missing=0.2, reported=0.1), build(MANY, MLP((8,)), shared)
     own = Doubtful(ModelSpec(MANY, model.classes, prior=model.log_prior.exp()), model.querier, model.classifier)
     with torch.no_grad():
@@ -215,15 +214,15 @@ def test_scores_of_a_subclass_are_those_of_every_state(make_rows: Any, make: Any
     assert_same(make(own, rows.start()), HistoryState(own, rows.start()), rows, 0)
 
 
-def test_a_pursuer_that_saves_no_work_is_called_each_time(make_rows: Any, in_order: Any) -> None:
+def test_a_pursuer_that_saves_no_work_is_called_each_time() -> None:
     start = make_rows(MANY, 3).start()
-    assert type(history_state(in_order(MANY), start)) is HistoryState
+    assert type(history_state(InOrder(MANY), start)) is HistoryState
     assert type(history_state(build(MANY, MLP((8,)), False), start)) is FirstLayerState
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("make", [SharedInputState, first_layer_state])
-def test_bits_are_those_of_the_answers_so_far_however_they_are_told(make_rows: Any, make: Any) -> None:
+def test_bits_are_those_of_the_answers_so_far_however_they_are_told(make: Any) -> None:
     """A single row has a way of its own."""
     rows = make_rows(MANY, 60)
     model, history = build(MANY, MLP((8,)), False, counted=rows), rows.take(slice(1)).start()
@@ -248,7 +247,7 @@ def test_answers_may_be_written_until_they_are_asked_for(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", [HistoryState, SharedInputState, first_layer_state])
-def test_the_first_histories_stay_as_they_were(make_rows: Any, make: Any) -> None:
+def test_the_first_histories_stay_as_they_were(make: Any) -> None:
     rows = make_rows(MANY, 2, reported=0.2)
     history = rows.start()
     x, known, asked = history.x.clone(), history.known.clone(), history.asked.clone()
@@ -264,9 +263,7 @@ def test_the_first_histories_stay_as_they_were(make_rows: Any, make: Any) -> Non
 
 @pytest.mark.parametrize("settings", [MLP((8,)), MLP((8,), direct=True), SetNetwork(5, "max", 7, (8,))], ids=str)
 @pytest.mark.parametrize("reported", [0.0, 0.2])
-def test_sums_are_kept_exact_where_products_are_coarse(
-    make_rows: Any, settings: NetworkSettings, reported: float
-) -> None:
+def test_sums_are_kept_exact_where_products_are_coarse(settings: NetworkSettings, reported: float) -> None:
     rows, model = make_rows(MANY, 3, reported=reported), build(MANY, settings, shared=True).float()
     history = History(rows.x.float(), rows.start().known, rows.start().asked)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
@@ -281,7 +278,7 @@ def test_sums_are_kept_exact_where_products_are_coarse(
         torch.testing.assert_close(coarse, exact.log_posterior(), rtol=0.05, atol=0.05)
 
 
-def test_batches_split_the_networks_once(make_rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_split_the_networks_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, model, splits = make_rows(MANY, 7, reported=0.2), build(MANY, MLP((8,)), shared=False), []
     whole = explain(model, rows.x, rows.available, initially_known=rows.initially_known, batch_rows=7)
 
@@ -299,7 +296,7 @@ def test_batches_split_the_networks_once(make_rows: Any, monkeypatch: pytest.Mon
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["exact", "random order", "from scratch"])
-def test_any_state_can_be_restarted(make_rows: Any, name: str) -> None:
+def test_any_state_can_be_restarted(name: str) -> None:
     model = build(MANY, MLP((8,)), shared=False)
     yes = torch.rand(3, 40, generator=torch.Generator().manual_seed(0))
     pursuer: Any = {

@@ -18,6 +18,7 @@ from pursuit.inference.pursuer import (
     wants_more,
 )
 from pursuit.methods import RandomOrder
+from untrained import Counting, InOrder, KnownWorth, make_vip
 
 
 @given(seed=st.integers(0, 10_000), n_queries=st.integers(1, 8))
@@ -40,23 +41,23 @@ def test_a_score_of_minus_infinity_still_beats_what_was_asked() -> None:
     assert choose(torch.tensor([[1.0, -torch.inf]]), torch.tensor([[True, False]])).tolist() == [1]
 
 
-def test_pursuers_are_known_by_what_they_do(world: Any, make_vip: Any, in_order: Any, counting: Any) -> None:
-    for pursuer in (world.pursuer, make_vip(world.query_set), in_order(world.query_set), RandomOrder(world.pursuer)):
+def test_pursuers_are_known_by_what_they_do(world: Any) -> None:
+    for pursuer in (world.pursuer, make_vip(world.query_set), InOrder(world.query_set), RandomOrder(world.pursuer)):
         assert isinstance(pursuer, Pursuer)
-        assert isinstance(counting(pursuer), Pursuer)
+        assert isinstance(Counting(pursuer), Pursuer)
     assert not isinstance(world.query_set, Pursuer)
     assert not isinstance(object(), Pursuer)
 
 
-def test_scores_are_bits_where_they_have_a_unit(known_worth: Any, in_order: Any, world: Any) -> None:
+def test_scores_are_bits_where_they_have_a_unit(world: Any) -> None:
     scores, costs = torch.tensor([[0.5, 0.25, -torch.inf]]), [2.0, 4.0, 1.0]
     for unit, wanted in (("bits", scores), ("bits per cost", torch.tensor([[1.0, 1.0, -torch.inf]]))):
-        pursuer = known_worth(costs, unit)
+        pursuer = KnownWorth(costs, unit)
         assert score_unit(pursuer) == unit
         bits = information(pursuer, scores)
         assert bits is not None
         assert torch.equal(bits, wanted)
-    for pursuer in (known_worth(costs, None), in_order(world.query_set)):
+    for pursuer in (KnownWorth(costs, None), InOrder(world.query_set)):
         assert score_unit(pursuer) is None
         assert information(pursuer, scores) is None
 
@@ -81,8 +82,8 @@ def test_what_is_not_allowed_is_never_chosen(seed: int, n_queries: int, share: f
     bits=st.lists(st.floats(0, 5, width=32), min_size=5, max_size=5),
     costs=st.lists(st.sampled_from([0.0, 0.1, 1.0, 250.0]), min_size=5, max_size=5),
 )
-def test_bits_for_each_unit_of_cost_are_bits_again(known_worth: Any, bits: list[float], costs: list[float]) -> None:
-    pursuer, wanted = known_worth(costs, "bits per cost"), torch.tensor([[*bits[:4], -torch.inf]])
+def test_bits_for_each_unit_of_cost_are_bits_again(bits: list[float], costs: list[float]) -> None:
+    pursuer, wanted = KnownWorth(costs, "bits per cost"), torch.tensor([[*bits[:4], -torch.inf]])
     scores = per_cost(wanted, pursuer.query_set.costs)
     again = information(pursuer, scores)
     assert again is not None

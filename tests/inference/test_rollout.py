@@ -20,7 +20,6 @@ from pursuit.inference.rollout import (
     template_state,
 )
 from pursuit.inference.stopping import (
-    AnyOf,
     Budget,
     Confidence,
     CostBudget,
@@ -30,33 +29,13 @@ from pursuit.inference.stopping import (
     StoppingRule,
 )
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
-
-TYPES = st.lists(st.sampled_from(["yes_no", "choice", "number"]), min_size=1, max_size=6)
-SEEDS = st.integers(0, 10_000)
-SHARES = st.sampled_from([0.0, 0.4])
-RULES = st.one_of(
-    st.builds(Budget, st.integers(0, 7)),
-    st.builds(Confidence, st.floats(0.3, 1)),
-    st.builds(Stability, st.floats(0, 0.3), st.integers(1, 3)),
-    st.builds(
-        lambda n, level, epsilon: AnyOf((Budget(n), Confidence(level), Stability(epsilon))),
-        st.integers(1, 7),
-        st.floats(0.5, 1),
-        st.floats(0, 0.1),
-    ),
-)
+from strategies import RULES, SEEDS, SHARES, TYPES
+from untrained import Counting, KnownWorth, make_columns, make_rows, make_vip
 
 
 @given(types=TYPES, seed=SEEDS, missing=SHARES, known_share=SHARES, rule=RULES)
 def test_answers_are_counted_as_they_become_known(
-    make_columns: Any,
-    make_rows: Any,
-    make_vip: Any,
-    types: list[str],
-    seed: int,
-    missing: float,
-    known_share: float,
-    rule: StoppingRule,
+    types: list[str], seed: int, missing: float, known_share: float, rule: StoppingRule
 ) -> None:
     query_set = make_columns(types)
     rows, model = make_rows(query_set, 7, seed, missing, known_share), make_vip(query_set, seed=seed)
@@ -88,20 +67,12 @@ def look_back(rule: StoppingRule, chain: Chain) -> int:
 
 @given(types=TYPES, seed=SEEDS, missing=SHARES, known_share=SHARES, rule=RULES)
 def test_stopping_early_is_looking_back(
-    make_columns: Any,
-    make_rows: Any,
-    make_vip: Any,
-    counting: Any,
-    types: list[str],
-    seed: int,
-    missing: float,
-    known_share: float,
-    rule: StoppingRule,
+    types: list[str], seed: int, missing: float, known_share: float, rule: StoppingRule
 ) -> None:
     query_set = make_columns(types)
     rows, model = make_rows(query_set, 9, seed, missing, known_share), make_vip(query_set, seed=seed)
     everything = explain(model, rows.x, rows.available, initially_known=rows.initially_known)
-    counted = counting(model)
+    counted = Counting(model)
     stopped = explain(counted, rows.x, rows.available, rule, rows.initially_known)
     for whole, chain in zip(everything, stopped, strict=True):
         assert len(chain) == look_back(rule, whole)
@@ -114,7 +85,7 @@ def test_stopping_early_is_looking_back(
     assert counted.rows["log_posterior"] == sum(len(chain) + 1 for chain in stopped)
 
 
-def test_rules_stop_rows_at_different_lengths(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+def test_rules_stop_rows_at_different_lengths() -> None:
     # Otherwise the property above could hold without a case.
     query_set = make_columns(["yes_no", "choice", "number", "number", "choice"])
     rows, model = make_rows(query_set, 50, 1, missing=0.2), make_vip(query_set)
@@ -132,9 +103,7 @@ def assert_same(chains: Chains, others: Chains) -> None:
 
 
 @given(types=TYPES, seed=SEEDS, rule=RULES)
-def test_unasked_answers_of_columns_change_nothing(
-    make_columns: Any, make_rows: Any, make_vip: Any, types: list[str], seed: int, rule: StoppingRule
-) -> None:
+def test_unasked_answers_of_columns_change_nothing(types: list[str], seed: int, rule: StoppingRule) -> None:
     query_set = make_columns(types)
     rows, model = make_rows(query_set, 6, seed, missing=0.3), make_vip(query_set, seed=seed)
     chains = explain(model, rows.x, rows.available, rule)
@@ -148,9 +117,7 @@ def test_unasked_answers_of_columns_change_nothing(
 
 
 @given(size=st.integers(1, 3), stride=st.integers(1, 3), channels=st.integers(1, 2), seed=SEEDS, rule=RULES)
-def test_unseen_pixels_change_nothing(
-    make_rows: Any, make_vip: Any, size: int, stride: int, channels: int, seed: int, rule: StoppingRule
-) -> None:
+def test_unseen_pixels_change_nothing(size: int, stride: int, channels: int, seed: int, rule: StoppingRule) -> None:
     query_set = PatchQueries((channels, 5, 4), size, stride)
     rows, model = make_rows(query_set, 4, seed), make_vip(query_set, seed=seed)
     chains = explain(model, rows.x, rows.available, rule)
@@ -182,7 +149,7 @@ def test_without_availability_everything_is_answered(world: Any) -> None:
     assert steps[-1].n_answered.eq(4).all()
 
 
-def test_nothing_keeps_a_gradient(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+def test_nothing_keeps_a_gradient() -> None:
     query_set = make_columns(["yes_no", "choice"])
     rows = make_rows(query_set, 2)
     for step in pursue(make_vip(query_set), rows.x):
@@ -191,9 +158,7 @@ def test_nothing_keeps_a_gradient(make_columns: Any, make_rows: Any, make_vip: A
 
 
 @pytest.mark.parametrize("batch_rows", [1, 4, 10, 1000])
-def test_batches_number_their_rows_as_all_rows_are_numbered(
-    make_columns: Any, make_rows: Any, make_vip: Any, batch_rows: int
-) -> None:
+def test_batches_number_their_rows_as_all_rows_are_numbered(batch_rows: int) -> None:
     query_set = make_columns(["yes_no", "choice", "number"])
     rows, model = make_rows(query_set, 10, missing=0.3, reported=0.2), make_vip(query_set)
     arguments = (model, rows.x, rows.available, Confidence(0.7), rows.initially_known)
@@ -212,7 +177,7 @@ def tensors(step: RolloutStep) -> list[Tensor]:
     return [part for part in (step.rows, *step.standing, step.goes_on, step.query, step.answered) if part is not None]
 
 
-def test_a_template_changes_nothing(make_rows: Any, make_vip: Any) -> None:
+def test_a_template_changes_nothing() -> None:
     query_set = ColumnQueries([yes_no(f"q{i}") for i in range(20)])
     rows, model = make_rows(query_set, 6, missing=0.2, reported=0.1), make_vip(query_set)
     template = template_state(model, rows.x)
@@ -251,7 +216,7 @@ def test_rows_at_once_are_bounded_by_number_and_by_memory() -> None:
     assert rows_at_once(Sized(100_000, 5), n_bytes=1) == 1
 
 
-def test_steps_stay_as_they_were_given(make_rows: Any, make_vip: Any) -> None:
+def test_steps_stay_as_they_were_given() -> None:
     query_set = ColumnQueries([yes_no(f"q{i}") for i in range(20)])
     rows, model = make_rows(query_set, 5, missing=0.3), make_vip(query_set)
     steps, copies = [], []
@@ -298,9 +263,9 @@ UNITS = st.sampled_from([None, "bits", "bits per cost"])
 
 @given(costs=COSTS, unit=UNITS, seed=SEEDS, missing=SHARES, rule=RULES)
 def test_costs_and_bits_are_those_of_what_is_asked(
-    make_rows: Any, known_worth: Any, costs: list[float], unit: str | None, seed: int, missing: float, rule: Any
+    costs: list[float], unit: str | None, seed: int, missing: float, rule: Any
 ) -> None:
-    pursuer = known_worth(costs, unit, seed)
+    pursuer = KnownWorth(costs, unit, seed)
     rows = make_rows(pursuer.query_set, 6, seed, missing, n_classes=2)
     spent, n_known = [0.0] * 6, [0] * 6
     for n_asked, step in enumerate(pursue(pursuer, rows.x, rows.available, rule)):
@@ -322,9 +287,9 @@ def test_costs_and_bits_are_those_of_what_is_asked(
 
 @given(costs=COSTS, seed=SEEDS, units=st.integers(0, 96).map(lambda n: n / 8), rule=RULES)
 def test_a_cost_budget_is_never_exceeded_and_leaves_nothing_affordable(
-    make_rows: Any, known_worth: Any, costs: list[float], seed: int, units: float, rule: StoppingRule
+    costs: list[float], seed: int, units: float, rule: StoppingRule
 ) -> None:
-    pursuer = known_worth(costs, seed=seed)
+    pursuer = KnownWorth(costs, seed=seed)
     rows = make_rows(pursuer.query_set, 5, seed, missing=0.3, n_classes=2)
     by_preference = sorted(range(len(costs)), key=lambda query: -float(pursuer.preferences[query]))
     for chain in explain(pursuer, rows.x, rows.available, CostBudget(units)):
@@ -340,9 +305,9 @@ def test_a_cost_budget_is_never_exceeded_and_leaves_nothing_affordable(
 
 @given(costs=COSTS, seed=SEEDS, bits=st.floats(0, 0.6), units=st.sampled_from([None, 0.0, 3.0, 8.0]))
 def test_rows_stop_where_nothing_left_is_worth_asking(
-    make_rows: Any, known_worth: Any, costs: list[float], seed: int, bits: float, units: float | None
+    costs: list[float], seed: int, bits: float, units: float | None
 ) -> None:
-    pursuer = known_worth(costs, seed=seed)
+    pursuer = KnownWorth(costs, seed=seed)
     rows = make_rows(pursuer.query_set, 5, seed, missing=0.3, n_classes=2)
     limit, rule = None if units is None else CostBudget(units), NothingWorthAsking(bits)
     longer = explain(pursuer, rows.x, rows.available, limit)
@@ -358,7 +323,7 @@ def test_rows_stop_where_nothing_left_is_worth_asking(
         assert len(chain) == wanted
 
 
-def test_a_preference_is_not_worth_a_number_of_bits(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+def test_a_preference_is_not_worth_a_number_of_bits() -> None:
     query_set = make_columns(["yes_no", "choice"])
     rows = make_rows(query_set, 2)
     with pytest.raises(ValueError, match="mere preferences"):

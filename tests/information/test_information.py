@@ -22,6 +22,7 @@ from pursuit.networks import MLP, NetworkSettings, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
 from pursuit.training.rows import Rows
 from pursuit.vip import InformationVIP
+from untrained import make_columns, make_rows
 
 MIXED = ("yes_no", "choice", "single", "yes_no", "number", "choice")
 
@@ -38,9 +39,7 @@ def likelihood_of(model: AnswerModel) -> Tensor:
 
 
 @pytest.mark.parametrize("types", [("yes_no",) * 5, ("choice",) * 3, ("yes_no", "choice", "single", "choice")])
-def test_without_a_rank_it_is_exact_pursuit_of_independent_answers(
-    make_columns: Any, make_rows: Any, types: Sequence[str]
-) -> None:
+def test_without_a_rank_it_is_exact_pursuit_of_independent_answers(types: Sequence[str]) -> None:
     query_set = make_columns(types)
     rows = make_rows(query_set, 60, n_classes=N_CLASSES)
     model, outputs, log_posterior = random_model(query_set, rows, AnswerSettings(rank=0), size=0.0)
@@ -51,9 +50,7 @@ def test_without_a_rank_it_is_exact_pursuit_of_independent_answers(
 
 
 @pytest.mark.parametrize("types", [("yes_no",) * 5, ("yes_no", "choice", "single", "choice")])
-def test_the_loss_is_the_mean_surprise_of_the_answers_not_asked_for(
-    make_columns: Any, make_rows: Any, types: Sequence[str]
-) -> None:
+def test_the_loss_is_the_mean_surprise_of_the_answers_not_asked_for(types: Sequence[str]) -> None:
     query_set = make_columns(types)
     rows = make_rows(query_set, 60, n_classes=N_CLASSES)
     model, outputs, _ = random_model(query_set, rows, AnswerSettings(rank=0), size=0.0)
@@ -75,7 +72,7 @@ def test_counts_are_smoothed_by_the_average_label() -> None:
     torch.testing.assert_close(model.table[0].sigmoid(), wanted)
 
 
-def test_frequent_answers_differ_even_where_the_first_of_the_list_never_came(make_columns: Any) -> None:
+def test_frequent_answers_differ_even_where_the_first_of_the_list_never_came() -> None:
     """Among very many rows it is all but impossible, and the odds against it are huge."""
     query_set, n = make_columns(["choice"]), 400_000
     number, y = torch.arange(n) // 2 % 5, torch.arange(n) % 2
@@ -90,9 +87,7 @@ def test_frequent_answers_differ_even_where_the_first_of_the_list_never_came(mak
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("network", [MLP((8,)), MLP((8,), direct=True), SetNetwork(5, "max", 7, (8,))], ids=str)
-def test_a_fresh_model_expects_what_naive_bayes_expects(
-    make_columns: Any, make_rows: Any, network: NetworkSettings, shared: bool
-) -> None:
+def test_a_fresh_model_expects_what_naive_bayes_expects(network: NetworkSettings, shared: bool) -> None:
     """At any history, given the same belief; how each smooths its counts hardly matters here."""
     query_set = make_columns(["yes_no", "choice", "number", "yes_no"])
     rows = make_rows(query_set, 6000, n_classes=3)
@@ -127,7 +122,7 @@ def test_a_fresh_model_expects_what_naive_bayes_expects(
     seed=st.integers(0, 99),
 )
 def test_information_is_what_the_answers_would_change(
-    make_columns: Any, make_rows: Any, types: list[str], rank: int, size: float, missing: float, seed: int
+    types: list[str], rank: int, size: float, missing: float, seed: int
 ) -> None:
     """The expected change of belief, and the entropy now less the expected one after the answer; the belief now is the
     mean of what it may become."""
@@ -156,9 +151,7 @@ def test_information_is_what_the_answers_would_change(
         assert (bits[:, query] <= most + 2e-5).all()
 
 
-def test_a_list_of_one_beside_a_list_of_three_is_not_taken_for_two_of_yes_and_no(
-    make_columns: Any, make_rows: Any
-) -> None:
+def test_a_list_of_one_beside_a_list_of_three_is_not_taken_for_two_of_yes_and_no() -> None:
     """Both have as many odds as queries."""
     query_set = make_columns(["choice", "single"])
     rows = make_rows(query_set, 40, n_classes=N_CLASSES)
@@ -171,7 +164,7 @@ def test_a_list_of_one_beside_a_list_of_three_is_not_taken_for_two_of_yes_and_no
     torch.testing.assert_close(bits[:, 0].double(), wanted, atol=2e-5, rtol=0)
 
 
-def test_where_nothing_can_differ_there_is_nothing_to_learn(make_columns: Any, make_rows: Any) -> None:
+def test_where_nothing_can_differ_there_is_nothing_to_learn() -> None:
     query_set = make_columns(["single", "single"])
     rows = make_rows(query_set, 5, n_classes=N_CLASSES)
     model, outputs, log_posterior = random_model(query_set, rows)
@@ -180,9 +173,7 @@ def test_where_nothing_can_differ_there_is_nothing_to_learn(make_columns: Any, m
     assert model.loss(outputs, rows.x, rows.y, rows.available, torch.zeros(5, 2, dtype=torch.bool)) == 0
 
 
-def test_nothing_is_lost_by_computing_in_parts(
-    make_columns: Any, make_rows: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_lost_by_computing_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     query_set = make_columns(MIXED)
     rows = make_rows(query_set, 37, missing=0.2, n_classes=N_CLASSES)
     model, outputs, log_posterior = random_model(query_set, rows)
@@ -193,7 +184,7 @@ def test_nothing_is_lost_by_computing_in_parts(
     assert model.information(outputs[:0], log_posterior[:0]).shape == (0, len(query_set))
 
 
-def test_some_of_many_labels_give_nearly_the_same_information(make_columns: Any, make_rows: Any) -> None:
+def test_some_of_many_labels_give_nearly_the_same_information() -> None:
     query_set, n_labels = make_columns(["yes_no", "choice", "yes_no"] * 4), 60
     rows = make_rows(query_set, 3000, missing=0.1, n_classes=n_labels)
     rows.x[:, 0] = torch.where(rows.y < 20, 1.0, rows.x[:, 0])
@@ -212,7 +203,7 @@ def test_some_of_many_labels_give_nearly_the_same_information(make_columns: Any,
     assert not one.any()  # a single label is certain
 
 
-def test_what_is_not_drawn_does_not_count(make_columns: Any, make_rows: Any) -> None:
+def test_what_is_not_drawn_does_not_count() -> None:
     """Labels are drawn by their probability: of two that share it all, both are drawn."""
     query_set = make_columns(["yes_no", "choice"])
     rows = make_rows(query_set, 200, n_classes=N_CLASSES)
@@ -222,7 +213,7 @@ def test_what_is_not_drawn_does_not_count(make_columns: Any, make_rows: Any) -> 
     torch.testing.assert_close(model.information(outputs, log_posterior, 2), wanted, atol=2e-5, rtol=0)
 
 
-def test_bits_that_are_only_rounding_are_none(make_columns: Any, make_rows: Any) -> None:
+def test_bits_that_are_only_rounding_are_none() -> None:
     """So that a query which costs next to nothing is not asked for the sake of an error."""
     query_set = make_columns(["choice"] * 3)
     model, outputs, log_posterior = random_model(query_set, make_rows(query_set, 500, n_classes=N_CLASSES))
@@ -233,7 +224,7 @@ def test_bits_that_are_only_rounding_are_none(make_columns: Any, make_rows: Any)
 
 
 @pytest.mark.parametrize("size", [1e2, 1e4, 1e30])
-def test_huge_log_odds_stay_finite(make_columns: Any, make_rows: Any, size: float) -> None:
+def test_huge_log_odds_stay_finite(size: float) -> None:
     query_set = make_columns(MIXED)
     rows = make_rows(query_set, 30, missing=0.2, n_classes=N_CLASSES)
     model, outputs, log_posterior = random_model(query_set, rows, size=size)
@@ -255,7 +246,7 @@ def test_huge_log_odds_stay_finite(make_columns: Any, make_rows: Any, size: floa
 
 
 @pytest.mark.parametrize("size", [3.0, 30.0])
-def test_single_precision_is_enough(make_columns: Any, make_rows: Any, size: float) -> None:
+def test_single_precision_is_enough(size: float) -> None:
     """Against the same in double precision, written down as the definition has it."""
     query_set = make_columns(MIXED)
     rows = make_rows(query_set, 200, n_classes=N_CLASSES)
@@ -338,7 +329,7 @@ def test_patches_have_no_list_of_answers_and_the_message_says_what_to_do() -> No
         AnswerModel.count(query_set, 3, rows)
 
 
-def test_a_config_and_its_tensors_make_the_same_model(make_columns: Any, make_rows: Any) -> None:
+def test_a_config_and_its_tensors_make_the_same_model() -> None:
     query_set = make_columns(MIXED)
     rows = make_rows(query_set, 30, missing=0.2, n_classes=N_CLASSES)
     model, outputs, log_posterior = random_model(query_set, rows, AnswerSettings(rank=3, n_bins=5))

@@ -18,6 +18,7 @@ from pursuit.queries import ColumnQueries, yes_no
 from pursuit.training import Batch
 from pursuit.training.rows import Rows
 from pursuit.vip import InformationVIP
+from untrained import make_columns, make_rows
 
 PAIR = ColumnQueries([yes_no("a"), yes_no("b")])
 EVEN = torch.full((1, 2), 0.5).log()
@@ -96,7 +97,7 @@ def test_a_classifier_learns_on_its_own_chains_what_it_means_that_there_was_no_a
     torch.testing.assert_close(model.log_posterior(everything).exp(), EVEN.exp().expand(len(rows), 2))
 
 
-def test_what_was_never_missing_before_teaches_nothing_where_it_is_missing(make_columns: Any, make_rows: Any) -> None:
+def test_what_was_never_missing_before_teaches_nothing_where_it_is_missing() -> None:
     query_set = make_columns(["yes_no", "choice"])
     model, outputs, _ = random_model(query_set, make_rows(query_set, 20, n_classes=N_CLASSES))
     rows = make_rows(query_set, 20, seed=1, missing=0.5, n_classes=N_CLASSES)
@@ -142,9 +143,7 @@ def test_every_part_learns() -> None:
 
 
 @pytest.mark.parametrize("hidden", ["asked", "missing"])
-def test_nothing_is_learnt_from_answers_that_were_asked_for_or_are_missing(
-    make_columns: Any, make_rows: Any, hidden: str
-) -> None:
+def test_nothing_is_learnt_from_answers_that_were_asked_for_or_are_missing(hidden: str) -> None:
     query_set = make_columns(["yes_no", "choice", "number"])
     rows = make_rows(query_set, 20, missing=0.3, n_classes=N_CLASSES)
     model, outputs, _ = random_model(query_set, rows)

@@ -13,19 +13,20 @@ from pursuit.methods.all_answers import AllAnswers, AllAnswersClassifier, FullHi
 from pursuit.networks import MLP
 from pursuit.training.learner import ClassifierModel
 from pursuit.training.schedule import Stage
+from untrained import make_columns, make_rows
 
 QUICK: dict[str, Any] = {"network": MLP((16,)), "stages": [Stage(150, batch_size=24)], "random_state": 0}
 
 
-def make(make_columns: Any) -> AllAnswers:
+def make() -> AllAnswers:
     torch.manual_seed(0)
     prior = torch.tensor([0.5, 0.3, 0.2])
     query_set = make_columns(["yes_no", "number", "choice"])
     return AllAnswers.build(ModelSpec(query_set, ["a", "b", "c"], MLP((8,)), prior=prior)).eval()
 
 
-def test_the_posterior_is_the_prior_until_everything_was_asked(make_columns: Any, make_rows: Any) -> None:
-    model = make(make_columns)
+def test_the_posterior_is_the_prior_until_everything_was_asked() -> None:
+    model = make()
     rows = make_rows(model.query_set, 4)
     asked = torch.tensor([[False] * 3, [True, True, False], [True] * 3, [True] * 3])
     known = asked & torch.tensor([[True] * 3] * 3 + [[True, False, True]])
@@ -36,19 +37,19 @@ def test_the_posterior_is_the_prior_until_everything_was_asked(make_columns: Any
     assert not torch.allclose(network[1], model.log_prior)
 
 
-def test_it_asks_in_the_order_of_the_query_set(make_columns: Any, make_rows: Any) -> None:
-    model = make(make_columns)
+def test_it_asks_in_the_order_of_the_query_set() -> None:
+    model = make()
     rows = make_rows(model.query_set, 3, missing=0.3)
     chains = explain(model, rows.x.float(), rows.available)
     assert all([step.query for step in chain.steps] == [0, 1, 2] for chain in chains)
 
 
-def test_training_shows_all_available_answers(make_columns: Any, make_rows: Any) -> None:
+def test_training_shows_all_available_answers() -> None:
     rows = make_rows(make_columns(["yes_no", "number"]), 20, missing=0.4)
     generator = torch.Generator().manual_seed(0)
     sampler = FullHistories().sampler(rows.stream(generator), 8, generator)
     sampler.prepare()
-    batch = sampler.draw(make(make_columns))
+    batch = sampler.draw(make())
     assert batch.asked.all()
     assert torch.equal(batch.known, batch.available)
 

@@ -5,11 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
+from four_labels import N_QUERIES, QUERIES, YES, draw
 from pursuit import ModelSpec
 from pursuit.exact import IndependentIP
 from pursuit.inference.chain import explain
@@ -25,23 +24,14 @@ from pursuit.training import Batch
 from pursuit.training.rows import Rows
 from pursuit.training.samplers import CarriedHistories, RandomHistories, random_histories
 from pursuit.training.schedule import AdamW, Stage
+from untrained import make_rows, some_history
 
-N_QUERIES = 12
-QUERIES = ColumnQueries([yes_no(f"q{i}") for i in range(N_QUERIES)])
-YES = torch.rand(4, N_QUERIES, generator=torch.Generator().manual_seed(5)) ** 2
 EXACT = IndependentIP.from_yes(QUERIES, range(4), torch.full((4,), 0.25), YES)
 ARGUMENTS: dict[str, Any] = {
     "network": MLP((32,)),
     "stages": [Stage(18, CarriedHistories(6), AdamW(8e-3), batch_size=64)],
     "random_state": 0,
 }
-
-
-def draw(n_rows: int, seed: int, yes: Tensor = YES) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of a world of four labels in which twelve yes/no queries are independent given the label."""
-    generator = torch.Generator().manual_seed(seed)
-    y = torch.randint(4, (n_rows,), generator=generator)
-    return (torch.rand(n_rows, N_QUERIES, generator=generator) < yes[y]).int().numpy(), y.numpy()
 
 
 def build(query_set: Any, settings: DIMESettings | None = None, n_classes: int = 3) -> DIME:
@@ -54,11 +44,6 @@ def with_settings(model: DIME, settings: DIMESettings) -> DIME:
     other = DIME.build(ModelSpec(model.query_set, model.classes, model.spec.network, settings=settings))
     other.load_state_dict(model.state_dict())
     return other.eval()
-
-
-def some_history(rows: Rows, share: float = 0.4, seed: int = 1) -> History:
-    asked = torch.rand(rows.available.shape, generator=torch.Generator().manual_seed(seed)) < share
-    return History(rows.x, asked & rows.available, asked)
 
 
 def batch_of(rows: Rows, history: History, phase: str = "joint") -> Batch:
@@ -86,14 +71,14 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
         DIMESettings(**wrong)
 
 
-def test_what_is_free_is_asked_first(make_rows: Any) -> None:
+def test_what_is_free_is_asked_first() -> None:
     free = ColumnQueries([yes_no("a"), yes_no("b", cost=0.0), yes_no("c", cost=100.0)])
     model, history = build(free), make_rows(free, 9).start()
     assert choose(model.scores(history), history.asked).tolist() == [1] * 9
     assert model.scores(history).isfinite().all()
 
 
-def test_a_single_query_is_enough(make_rows: Any) -> None:
+def test_a_single_query_is_enough() -> None:
     query_set = ColumnQueries([yes_no("a")])
     rows, model = make_rows(query_set, 5), build(query_set)
     loss, query = model(batch_of(rows, rows.start()))
@@ -101,7 +86,7 @@ def test_a_single_query_is_enough(make_rows: Any) -> None:
     assert query.tolist() == [0] * 5
 
 
-def test_scores_are_a_share_of_the_entropy_for_a_unit_of_cost(make_rows: Any) -> None:
+def test_scores_are_a_share_of_the_entropy_for_a_unit_of_cost() -> None:
     priced = ColumnQueries([yes_no(f"q{i}", cost=1.0 + i) for i in range(5)])
     history = some_history(make_rows(priced, 30))
     by_cost, even = build(priced), build(priced.with_costs({query.name: 1.0 for query in priced.queries}))
@@ -112,7 +97,7 @@ def test_scores_are_a_share_of_the_entropy_for_a_unit_of_cost(make_rows: Any) ->
     torch.testing.assert_close(by_cost.scores(history) * torch.arange(1.0, 6), values)
 
 
-def test_in_pretraining_the_classifier_learns_alone(make_rows: Any) -> None:
+def test_in_pretraining_the_classifier_learns_alone() -> None:
     model, rows = build(QUERIES), make_rows(QUERIES, 20)
     history = some_history(rows)
     for phase, querier_learns in (("pretraining", False), ("joint", True)):
@@ -139,7 +124,7 @@ def test_candidates_are_others_and_the_first_is_best_or_by_chance() -> None:
         assert all(len(set(row[count].tolist())) == count.sum() for row, count in zip(queries, counts, strict=True))
 
 
-def test_the_loss_removed_is_that_of_the_classifier(make_rows: Any) -> None:
+def test_the_loss_removed_is_that_of_the_classifier() -> None:
     model, rows = build(QUERIES), make_rows(QUERIES, 40, missing=0.3)
     history = some_history(rows)
     queries = choose(torch.rand(40, 12), history.asked)[:, None]
@@ -152,7 +137,7 @@ def test_the_loss_removed_is_that_of_the_classifier(make_rows: Any) -> None:
     assert (removed[~answered] == 0).all()
 
 
-def test_it_reads_only_what_it_may_even_where_nothing_is_left(make_rows: Any) -> None:
+def test_it_reads_only_what_it_may_even_where_nothing_is_left() -> None:
     rows, model = make_rows(QUERIES, 30, missing=0.3), build(QUERIES)
     history = some_history(rows, 0.8)
     history.asked[0], history.known[0] = True, rows.available[0]
@@ -169,7 +154,7 @@ def test_it_reads_only_what_it_may_even_where_nothing_is_left(make_rows: Any) ->
 @pytest.mark.parametrize(
     ("query_set", "state_class"), [(QUERIES, FirstLayerState), (PatchQueries((1, 5, 5), 2), SharedInputState)]
 )
-def test_the_state_has_the_same_scores_and_posteriors(query_set: Any, state_class: type[Any], make_rows: Any) -> None:
+def test_the_state_has_the_same_scores_and_posteriors(query_set: Any, state_class: type[Any]) -> None:
     rows = make_rows(query_set, 9, missing=0.2)
     model, history = build(query_set, DIMESettings(penalty=0.4)), some_history(rows, 0.2)
     state = history_state(model, history)

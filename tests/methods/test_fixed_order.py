@@ -20,6 +20,7 @@ from pursuit.training import TrainingRun
 from pursuit.training.rows import Rows
 from pursuit.training.samplers import RandomHistories
 from pursuit.training.schedule import AdamW, Stage
+from untrained import make_vip
 
 N_QUERIES, N_CLASSES = 8, 3
 QUERIES = ColumnQueries([yes_no(f"q{i}") for i in range(N_QUERIES)])
@@ -121,7 +122,7 @@ def test_the_ranking_is_made_once_when_its_phase_begins() -> None:
     assert torch.equal(model.order, in_order)
 
 
-def test_prefixes_need_an_order(make_vip: Any) -> None:
+def test_prefixes_need_an_order() -> None:
     generator = torch.Generator().manual_seed(0)
     sampler = PrefixHistories().sampler(draw().stream(generator), 8, generator)
     with pytest.raises(ValueError, match="a fixed order, which VIP does not have"):

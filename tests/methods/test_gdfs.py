@@ -4,32 +4,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from four_labels import QUERIES, draw
 from pursuit import ModelSpec
 from pursuit.inference.history import History
 from pursuit.methods.gdfs import GDFS, GDFSClassifier, GDFSSettings
 from pursuit.methods.random_order import RandomOrderClassifier
 from pursuit.networks import MLP
-from pursuit.queries import ColumnQueries, PatchQueries, yes_no
+from pursuit.queries import PatchQueries
 from pursuit.training import Batch, TrainingRun
 from pursuit.training.rows import Rows
 from pursuit.training.samplers import CarriedHistories, RandomHistories
 from pursuit.training.schedule import AdamW, Stage
+from untrained import make_rows, some_history
 
-QUERIES = ColumnQueries([yes_no(f"q{i}") for i in range(12)])
-YES = torch.rand(4, 12, generator=torch.Generator().manual_seed(5)) ** 2
 STAGES = [Stage(12, CarriedHistories(6), AdamW(4e-3), batch_size=64)]
-
-
-def draw(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of a world of four labels in which twelve yes/no queries are independent given the label."""
-    generator = torch.Generator().manual_seed(seed)
-    y = torch.randint(4, (n_rows,), generator=generator)
-    return (torch.rand(n_rows, 12, generator=generator) < YES[y]).int().numpy(), y.numpy()
 
 
 def build(query_set: Any, n_classes: int = 3) -> GDFS:
@@ -37,14 +29,8 @@ def build(query_set: Any, n_classes: int = 3) -> GDFS:
     return GDFS.build(ModelSpec(query_set, range(n_classes), MLP((16,)))).eval()
 
 
-def histories(rows: Rows, share: float, seed: int = 1) -> tuple[Tensor, Tensor]:
-    """Known and asked (B, Q) of histories that asked about this share."""
-    asked = torch.rand(rows.available.shape, generator=torch.Generator().manual_seed(seed)) < share
-    return asked & rows.available, asked
-
-
 def batch_of(rows: Rows, share: float, phase: str = "joint") -> Batch:
-    return Batch.of(rows, History(rows.x, *histories(rows, share)))._replace(tau=0.5, phase=phase)
+    return Batch.of(rows, some_history(rows, share))._replace(tau=0.5, phase=phase)
 
 
 def test_the_plan_has_as_many_histories_as_that_of_vip() -> None:
@@ -67,7 +53,7 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
         GDFSSettings(**wrong)
 
 
-def test_in_pretraining_the_classifier_learns_alone(make_rows: Any) -> None:
+def test_in_pretraining_the_classifier_learns_alone() -> None:
     model, rows = build(QUERIES), make_rows(QUERIES, 20)
     model.double()
     for phase, querier_learns in (("pretraining", False), ("joint", True)):
@@ -80,7 +66,7 @@ def test_in_pretraining_the_classifier_learns_alone(make_rows: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float, torch.double])
-def test_the_querier_of_patches_learns(dtype: torch.dtype, make_rows: Any) -> None:
+def test_the_querier_of_patches_learns(dtype: torch.dtype) -> None:
     query_set = PatchQueries((1, 5, 5), 2)
     rows, model = make_rows(query_set, 10), build(query_set).to(dtype)
     loss, _ = model(batch_of(replace(rows, x=rows.x.to(dtype)), 0.3))
@@ -88,10 +74,11 @@ def test_the_querier_of_patches_learns(dtype: torch.dtype, make_rows: Any) -> No
     assert model.querier[-1].bias.grad.count_nonzero() == len(query_set)
 
 
-def test_it_asks_what_was_not_asked_and_reads_only_what_it_may(make_rows: Any) -> None:
+def test_it_asks_what_was_not_asked_and_reads_only_what_it_may() -> None:
     rows = make_rows(QUERIES, 50, missing=0.3)
     model = build(QUERIES).double()
-    known, asked = histories(rows, 0.7)
+    history = some_history(rows, 0.7)
+    known, asked = history.known, history.asked
     asked[0], known[0] = True, rows.available[0]  # nothing is left to ask of the first
     hidden = torch.where(rows.available, rows.x, 100.0)
     found = []
@@ -105,9 +92,9 @@ def test_it_asks_what_was_not_asked_and_reads_only_what_it_may(make_rows: Any) -
 
 
 @pytest.mark.parametrize("query_set", [QUERIES, PatchQueries((1, 5, 5), 2), PatchQueries((2, 5, 5), 3, mask=False)])
-def test_a_whole_share_is_an_answer(query_set: Any, make_rows: Any) -> None:
+def test_a_whole_share_is_an_answer(query_set: Any) -> None:
     rows, model = make_rows(query_set, 10), build(query_set).double()
-    known, _ = histories(rows, 0.3)
+    known = some_history(rows, 0.3).known
     more = torch.eye(len(query_set), dtype=torch.double)[torch.arange(10) % len(query_set)] * ~known
     seen = model.partial_input(rows.x, known.double(), more)
     torch.testing.assert_close(seen, model.network_input(rows.x, known | (more > 0)))

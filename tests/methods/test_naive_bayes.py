@@ -21,6 +21,7 @@ from pursuit.queries import ColumnQueries, Number, PatchQueries, QuerySet, yes_n
 from pursuit.sessions.session import Session
 from pursuit.training.rows import Rows
 from pursuit.training.samplers import random_histories
+from untrained import make_columns, make_rows
 
 LETTERS = ["a", "b", "c"]
 
@@ -131,15 +132,13 @@ def test_information_of_queries_of_ones_own_is_that_of_units_not_seen_yet(pairs:
             assert float(scores[row, query]) == pytest.approx(information, abs=1e-9)
 
 
-def mixed(make_columns: Any) -> ColumnQueries:
+def mixed() -> ColumnQueries:
     return make_columns(["yes_no", "number", "choice", "single", "number"])
 
 
 @pytest.mark.parametrize("name", ["columns", "pairs", *PATCHES])
-def test_answer_by_answer_the_same_evidence_is_added(
-    name: str, make_columns: Any, make_rows: Any, pairs: Any, pair_rows: Rows
-) -> None:
-    query_set: QuerySet = {"columns": mixed(make_columns), "pairs": pairs, **PATCHES}[name]
+def test_answer_by_answer_the_same_evidence_is_added(name: str, pairs: Any, pair_rows: Rows) -> None:
+    query_set: QuerySet = {"columns": mixed(), "pairs": pairs, **PATCHES}[name]
     rows = pair_rows.take(slice(30)) if name == "pairs" else make_rows(query_set, 30, missing=0.3, reported=0.2)
     model = NaiveBayesIP.count(query_set, LETTERS, rows)
     history = rows.start()
@@ -171,8 +170,8 @@ def test_numbers_are_put_between_quantiles() -> None:
     assert scores[1:].tolist() == pytest.approx([0, 0], abs=1e-12)
 
 
-def test_what_is_not_known_is_never_read(make_columns: Any, make_rows: Any) -> None:
-    for query_set in (mixed(make_columns), PATCHES["binary"]):
+def test_what_is_not_known_is_never_read() -> None:
+    for query_set in (mixed(), PATCHES["binary"]):
         rows = make_rows(query_set, 20, missing=0.5)
         model = NaiveBayesIP.count(query_set, LETTERS, rows)
         known = torch.zeros_like(rows.available)
@@ -221,9 +220,9 @@ def test_what_it_cannot_do_is_refused(pairs: Any, pair_rows: Rows) -> None:
             NaiveBayesIP.count(query_set, LETTERS, pair_rows)
 
 
-def test_costs_matter_where_they_should(make_columns: Any, make_rows: Any, tmp_path: Path) -> None:
-    names = [query.name for query in mixed(make_columns).queries]
-    query_set = mixed(make_columns).with_costs({names[0]: 3.0, names[1]: 0.0, names[4]: 0.5})
+def test_costs_matter_where_they_should(tmp_path: Path) -> None:
+    names = [query.name for query in mixed().queries]
+    query_set = mixed().with_costs({names[0]: 3.0, names[1]: 0.0, names[4]: 0.5})
     rows = make_rows(query_set, 40, missing=0.2)
     blind = NaiveBayesIP.count(query_set, LETTERS, rows)
     aware = NaiveBayesIP.count(query_set, LETTERS, rows, NaiveBayesSettings(cost_aware=True))
@@ -251,8 +250,8 @@ def believes_the_mean(model: NaiveBayesIP, history: History, query: int) -> tupl
     return answers
 
 
-def test_possible_answers_of_columns_split_the_belief(make_columns: Any, make_rows: Any) -> None:
-    query_set = mixed(make_columns)
+def test_possible_answers_of_columns_split_the_belief() -> None:
+    query_set = mixed()
     rows = make_rows(query_set, 60, missing=0.3)
     model = NaiveBayesIP.count(query_set, LETTERS, rows, NaiveBayesSettings(n_bins=3))
     some = rows.take(slice(6))
@@ -300,8 +299,8 @@ def test_answers_of_several_units_are_not_listed(pairs: Any, pair_rows: Rows) ->
     assert model.possible_answers(pair_rows.take(slice(1)).start(), 0) == ()
 
 
-def test_a_session_says_what_answers_would_change(make_columns: Any, make_rows: Any) -> None:
-    query_set = mixed(make_columns)
+def test_a_session_says_what_answers_would_change() -> None:
+    query_set = mixed()
     why = Session(NaiveBayesIP.count(query_set, LETTERS, make_rows(query_set, 60))).why()
     assert why.question.bits is not None
     assert sum(answer.probability or 0 for answer in why.answers) == pytest.approx(1)

@@ -26,6 +26,7 @@ from pursuit.training import AdamW, Batch, CarriedHistories, RandomHistories, Ro
 from pursuit.training.rows import Rows
 from pursuit.training.samplers import random_histories
 from trained import kept
+from untrained import make_columns, make_rows
 
 Reward = Literal["eddi", "label"]
 REWARDS: list[Reward] = ["eddi", "label"]
@@ -50,7 +51,7 @@ def some_history(rows: Rows, seed: int = 0) -> History:
 
 
 @pytest.fixture(params=["table", "patches", "bright or dark", "no mask"])
-def query_set(request: Any, make_columns: Any) -> QuerySet:
+def query_set(request: Any) -> QuerySet:
     kinds = {
         "table": lambda: make_columns(["yes_no", "choice", "number", "yes_no", "single"]),
         "patches": lambda: PatchQueries((2, 4, 4), size=2, stride=1, low=-1),
@@ -82,7 +83,7 @@ def test_few_labels_stand_for_many_by_their_shares() -> None:
 
 
 @pytest.mark.parametrize("reward", REWARDS)
-def test_unknown_answers_never_matter(query_set: QuerySet, make_rows: Any, reward: Reward) -> None:
+def test_unknown_answers_never_matter(query_set: QuerySet, reward: Reward) -> None:
     model, rows = untrained(query_set, replace(SMALL, reward=reward)), make_rows(query_set, 6, missing=0.3)
     history = some_history(rows)
     other = make_rows(query_set, 6, seed=5).x.float()
@@ -93,9 +94,7 @@ def test_unknown_answers_never_matter(query_set: QuerySet, make_rows: Any, rewar
 
 
 @pytest.mark.parametrize("reward", REWARDS)
-def test_rows_do_not_depend_on_each_other(
-    query_set: QuerySet, make_rows: Any, reward: Reward, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_do_not_depend_on_each_other(query_set: QuerySet, reward: Reward, monkeypatch: pytest.MonkeyPatch) -> None:
     model = untrained(query_set, replace(SMALL, reward=reward, candidates=2))
     history = some_history(make_rows(query_set, 6))
     scores, log_posterior = model.scores(history), model.log_posterior(history)
@@ -109,7 +108,7 @@ def test_rows_do_not_depend_on_each_other(
     torch.testing.assert_close(model.scores(history), scores, atol=1e-4, rtol=1e-4)
 
 
-def test_randomness_is_its_own(query_set: QuerySet, make_rows: Any) -> None:
+def test_randomness_is_its_own(query_set: QuerySet) -> None:
     model, history = untrained(query_set), some_history(make_rows(query_set, 4))
     state = torch.get_rng_state()
     first = model.scores(history)
@@ -117,7 +116,7 @@ def test_randomness_is_its_own(query_set: QuerySet, make_rows: Any) -> None:
     assert torch.equal(model.scores(history), first)
 
 
-def test_the_posterior_of_an_empty_history_is_the_label_frequencies(query_set: QuerySet, make_rows: Any) -> None:
+def test_the_posterior_of_an_empty_history_is_the_label_frequencies(query_set: QuerySet) -> None:
     model = untrained(query_set)
     log_posterior = model.log_posterior(replace_x(make_rows(query_set, 2)).start())
     torch.testing.assert_close(log_posterior.exp(), torch.tensor([1, 2, 3]).div(6).expand(2, 3))
@@ -127,7 +126,7 @@ def replace_x(rows: Rows) -> Rows:
     return replace(rows, x=rows.x.float())
 
 
-def test_information_about_the_label_is_never_negative(query_set: QuerySet, make_rows: Any) -> None:
+def test_information_about_the_label_is_never_negative(query_set: QuerySet) -> None:
     model, history = untrained(query_set, replace(SMALL, reward="label")), some_history(make_rows(query_set, 8))
     scores = model.scores(history)[~history.asked]
     assert scores.min() > -1e-5
@@ -142,7 +141,7 @@ def test_scores_are_bits_where_all_of_them_are_information_about_the_label(query
 
 
 @pytest.mark.parametrize("reward", REWARDS)
-def test_what_is_not_a_candidate_comes_last(query_set: QuerySet, make_rows: Any, reward: Reward) -> None:
+def test_what_is_not_a_candidate_comes_last(query_set: QuerySet, reward: Reward) -> None:
     settings, history = replace(SMALL, reward=reward), some_history(make_rows(query_set, 8))
     of_all = untrained(query_set, settings).scores(history)
     of_two = untrained(query_set, replace(settings, candidates=2)).scores(history)
@@ -311,7 +310,7 @@ def test_queries_of_ones_own_are_asked_better_than_by_chance(
     assert torch.equal(PartialVAEClassifier.load(tmp_path).model_.scores(history), model.scores(history))
 
 
-def test_queries_in_training_are_random_and_new(make_rows: Any) -> None:
+def test_queries_in_training_are_random_and_new() -> None:
     model, rows = untrained(TABLE), replace_x(make_rows(TABLE, 200))
     asked: Tensor = torch.zeros(200, N_QUERIES, dtype=torch.bool)
     asked[:, :8] = True

@@ -23,6 +23,7 @@ from pursuit.networks import MLP
 from pursuit.queries import PatchQueries
 from pursuit.training.samplers import CarriedHistories, RandomHistories
 from pursuit.training.schedule import Adam, Stage
+from untrained import make_columns
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def point(log_posterior: torch.Tensor, y: torch.Tensor, n_left: int, n_steps: in
 
 
 @pytest.mark.parametrize("reward", ["last", "sum"])
-def test_rewards_are_log_probabilities_of_the_label(make_columns: Any, reward: Any) -> None:
+def test_rewards_are_log_probabilities_of_the_label(reward: Any) -> None:
     query_set = make_columns(["yes_no", "yes_no"])
     model = RAM.build(ModelSpec(query_set, ["a", "b", "c"], MLP((4,)), settings=RAMSettings(reward)))
     posteriors = torch.randn(4, 5, 3, generator=torch.Generator().manual_seed(0)).log_softmax(dim=2)
@@ -63,7 +64,7 @@ def test_rewards_are_log_probabilities_of_the_label(make_columns: Any, reward: A
     torch.testing.assert_close(advantages(rewards, values, 1.0, 0.0), share[:, None] * gains)
 
 
-def test_nothing_more_is_learnt_from_a_query_once_its_probability_has_moved_enough(make_columns: Any) -> None:
+def test_nothing_more_is_learnt_from_a_query_once_its_probability_has_moved_enough() -> None:
     settings = RAMSettings(clip=0.2, entropy=0.0)
     model = RAM.build(ModelSpec(make_columns(["yes_no", "yes_no"]), ["a", "b"], MLP((4,)), settings=settings))
     scores = torch.zeros(5, 2, requires_grad=True)
@@ -79,7 +80,7 @@ def test_nothing_more_is_learnt_from_a_query_once_its_probability_has_moved_enou
     assert scores.grad[0, 0] < 0 < scores.grad[2, 0]
 
 
-def test_entropy_is_rewarded(make_columns: Any) -> None:
+def test_entropy_is_rewarded() -> None:
     model = RAM.build(ModelSpec(make_columns(["yes_no", "yes_no"]), ["a", "b"], MLP((4,))))
     one = torch.ones(1, dtype=torch.bool)
     losses = []
@@ -126,7 +127,7 @@ def test_the_budget_is_that_of_the_plan() -> None:
     assert chain_length(5, stages[1]) == 5
 
 
-def test_patches_and_one_seed(make_rows: Any) -> None:
+def test_patches_and_one_seed() -> None:
     images = np.random.default_rng(0).random((60, 1, 4, 4))
     labels = (images[:, 0, :2, :2].mean(axis=(1, 2)) > 0.5).astype(int)
     query_set = PatchQueries((1, 4, 4), size=2, stride=2)

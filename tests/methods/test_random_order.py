@@ -16,6 +16,7 @@ from pursuit.training.learner import ClassifierModel
 from pursuit.training.rows import Rows
 from pursuit.training.samplers import RandomHistories
 from pursuit.training.schedule import Stage
+from untrained import make_columns, make_rows, make_vip
 
 
 def orders(world: Any, n_rows: int, seed: int) -> list[tuple[int, ...]]:
@@ -57,7 +58,7 @@ def test_the_callers_randomness_is_left_alone(world: Any) -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_scores_do_not_depend_on_the_answers(make_columns: Any, make_vip: Any, make_rows: Any) -> None:
+def test_scores_do_not_depend_on_the_answers() -> None:
     query_set: ColumnQueries = make_columns(["yes_no", "number", "choice"])
     model = make_vip(query_set)
     histories = [make_rows(query_set, 6, seed).start() for seed in (0, 1)]
@@ -98,7 +99,7 @@ def test_it_is_saved_with_its_classifier_and_seed(world: Any) -> None:
     assert again.to_config() == config
 
 
-def test_with_another_pursuer_it_cannot_be_saved(make_vip: Any, world: Any) -> None:
+def test_with_another_pursuer_it_cannot_be_saved(world: Any) -> None:
     for pursuer, name in ((world.pursuer, "IndependentIP"), (make_vip(world.query_set), "VIP")):
         with pytest.raises(ValueError, match=f"not one with a {name}"):
             RandomOrder(pursuer).to_config()

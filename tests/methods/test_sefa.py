@@ -16,6 +16,7 @@ from pursuit.training import Batch
 from pursuit.training.rows import Rows
 from pursuit.training.samplers import CarriedHistories, RandomHistories, RolledOutHistories
 from pursuit.training.schedule import AdamW, Stage
+from untrained import make_columns, make_rows, some_history
 
 KINDS = ["yes_no", "choice", "number", "yes_no"]
 SMALL = SEFASettings(latent=2, width=5, samples=6, training_samples=3)
@@ -28,11 +29,6 @@ def build(query_set: Any, settings: SEFASettings = SMALL, n_classes: int = 3) ->
 
 def in_single(rows: Rows) -> Rows:
     return Rows(rows.x.float(), rows.available, rows.y)
-
-
-def some_history(rows: Rows, share: float = 0.4) -> History:
-    asked = torch.rand(rows.available.shape, generator=torch.Generator().manual_seed(1)) < share
-    return History(rows.x, asked & rows.available, asked)
 
 
 @pytest.mark.parametrize("wrong", [{"latent": 0}, {"samples": 0}, {"beta": -1.0}, {"beta": float("inf")}])
@@ -48,7 +44,7 @@ def test_histories_are_those_of_vip_by_random_queries() -> None:
     assert [stage.epochs for stage in plan] == [3, 2]
 
 
-def test_scores_are_shares_of_gradients_weighted_by_likelihood(make_columns: Any, make_rows: Any) -> None:
+def test_scores_are_shares_of_gradients_weighted_by_likelihood() -> None:
     """The definition, sample by sample and label by label."""
     query_set = make_columns(KINDS)
     rows = in_single(make_rows(query_set, 4))
@@ -77,7 +73,7 @@ def test_scores_are_shares_of_gradients_weighted_by_likelihood(make_columns: Any
             torch.testing.assert_close(belief, share / len(model.noise), atol=1e-5, rtol=1e-4)
 
 
-def test_answers_that_are_not_known_do_not_show(make_columns: Any, make_rows: Any) -> None:
+def test_answers_that_are_not_known_do_not_show() -> None:
     query_set = make_columns(KINDS)
     rows = in_single(make_rows(query_set, 8))
     model, history = build(query_set), some_history(rows)
@@ -87,7 +83,7 @@ def test_answers_that_are_not_known_do_not_show(make_columns: Any, make_rows: An
     assert torch.equal(model.log_posterior(history), model.log_posterior(other))
 
 
-def test_the_loss_is_that_of_the_mean_belief_and_the_divergence(make_columns: Any, make_rows: Any) -> None:
+def test_the_loss_is_that_of_the_mean_belief_and_the_divergence() -> None:
     query_set = make_columns(KINDS)
     rows = in_single(make_rows(query_set, 6))
     batch = Batch.of(rows, some_history(rows))

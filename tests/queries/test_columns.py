@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,17 +13,18 @@ from hypothesis import strategies as st
 
 from one_column import column
 from pursuit.queries import Choice, ColumnQueries, Date, Number, yes_no
+from strategies import SEEDS
+from untrained import make_columns, make_rows
 
 TYPES = st.lists(st.sampled_from(["yes_no", "choice", "single", "number"]), min_size=1, max_size=6)
 CHOICES = st.lists(st.sampled_from(["yes_no", "choice", "single"]), min_size=1, max_size=6)
-SEEDS = st.integers(0, 10_000)
 
 
 # What networks see
 
 
 @given(types=TYPES, seed=SEEDS)
-def test_unknown_answers_never_show(make_columns: Any, make_rows: Any, types: list[str], seed: int) -> None:
+def test_unknown_answers_never_show(types: list[str], seed: int) -> None:
     for mask in (True, False):
         if "number" in types and not mask:
             continue
@@ -39,7 +39,7 @@ def test_unknown_answers_never_show(make_columns: Any, make_rows: Any, types: li
 
 
 @given(types=TYPES, seed=SEEDS)
-def test_every_known_answer_shows(make_columns: Any, make_rows: Any, types: list[str], seed: int) -> None:
+def test_every_known_answer_shows(types: list[str], seed: int) -> None:
     query_set = make_columns(types)
     x = make_rows(query_set, 1, seed).x
     for feature, query in enumerate(query_set.units.of_feature.tolist()):
@@ -61,9 +61,7 @@ def test_columns_without_choices_do_not_shift_the_others() -> None:
 
 @pytest.mark.parametrize("mask", [True, False])
 @given(types=CHOICES, seed=SEEDS)
-def test_an_answer_stands_where_encode_puts_it(
-    make_columns: Any, make_rows: Any, mask: bool, types: list[str], seed: int
-) -> None:
+def test_an_answer_stands_where_encode_puts_it(mask: bool, types: list[str], seed: int) -> None:
     query_set = make_columns(types, mask)
     x, n = make_rows(query_set, len(types), seed).x, len(types)
     one_each = torch.eye(n, dtype=torch.bool)  # row i knows the answer to query i
@@ -78,9 +76,7 @@ def test_an_answer_stands_where_encode_puts_it(
 
 
 @given(types=TYPES, seed=SEEDS)
-def test_gradient_in_known_is_the_finite_difference(
-    make_columns: Any, make_rows: Any, types: list[str], seed: int
-) -> None:
+def test_gradient_in_known_is_the_finite_difference(types: list[str], seed: int) -> None:
     query_set = make_columns(types)
     generator = torch.Generator().manual_seed(seed)
     x = make_rows(query_set, 3, seed).x
@@ -95,7 +91,7 @@ def test_gradient_in_known_is_the_finite_difference(
 
 
 @given(types=CHOICES)
-def test_without_mask_a_choice_is_never_zero(make_columns: Any, make_rows: Any, types: list[str]) -> None:
+def test_without_mask_a_choice_is_never_zero(types: list[str]) -> None:
     query_set = make_columns(types, mask=False)
     x = make_rows(query_set, 4).x
     shown = query_set.encode(x, torch.ones(4, len(query_set)))
@@ -288,7 +284,7 @@ def test_an_empty_table_is_refused(data: Any) -> None:
 
 
 @given(types=TYPES, seed=SEEDS)
-def test_what_is_described_can_be_answered(make_columns: Any, make_rows: Any, types: list[str], seed: int) -> None:
+def test_what_is_described_can_be_answered(types: list[str], seed: int) -> None:
     query_set = make_columns(types)
     x = make_rows(query_set, 1, seed).x[0]
     answered = torch.full_like(x, 9.0)  # tell must write all features of its query, and no others
@@ -343,7 +339,7 @@ def test_a_config_goes_through_json() -> None:
             assert torch.equal(one, other)
 
 
-def test_queries_are_counted_and_shown(make_columns: Callable[..., ColumnQueries]) -> None:
+def test_queries_are_counted_and_shown() -> None:
     query_set = make_columns(["yes_no", "choice", "number", "single"])
     assert len(query_set) == 4
     assert query_set.own_inputs.widths == [1, 3, 1, 1]

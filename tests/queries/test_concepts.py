@@ -2,7 +2,6 @@
 
 import copy
 import json
-from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -24,6 +23,7 @@ from pursuit.sessions.session import Session
 from pursuit.training import Stage, train
 from pursuit.training.rows import Rows
 from pursuit.vip import VIP
+from untrained import make_vip
 
 QUERIES = [Query("red", "Is it red?"), Query("big", "Is it big?", cost=2.0), Query("loud", "")]
 SCALES: tuple[Scale, ...] = ("probability", "log odds", "yes/no")
@@ -243,7 +243,7 @@ def test_training_leaves_the_concept_network_alone(network: MLP | SetNetwork) ->
     assert all(parameter.grad is None for parameter in concepts.parameters())
 
 
-def test_chains_and_sessions_speak_of_probabilities(make_vip: Callable[..., VIP]) -> None:
+def test_chains_and_sessions_speak_of_probabilities() -> None:
     model = make_vip(ConceptQueries(QUERIES), dtype=torch.float)
     chain = explain(model, *model.query_set.answers(PROBABILITIES), Budget(3))[1]
     answers = {step.name: step.answer for step in chain.steps}

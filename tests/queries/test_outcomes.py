@@ -1,6 +1,5 @@
 """Possible answers as a list: every answer is exactly one of them, and people can read what it is."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from pursuit.queries import Choice, ColumnQueries, ConceptQueries, Number, PatchQueries, Query, QuerySet, yes_no
 from pursuit.queries.answer_values import AnswerValues
+from untrained import make_columns
 
 
 def list_of(query_set: QuerySet, data: Any, n_bins: int = 4) -> tuple[AnswerValues, Tensor, Tensor]:
@@ -52,9 +52,7 @@ def tables(draw: st.DrawFn) -> tuple[list[str], list[list[Any]], int]:
 
 
 @given(tables())
-def test_every_answer_is_exactly_one_of_the_possible_ones(
-    make_columns: Callable[[list[str]], ColumnQueries], table: tuple[list[str], list[list[Any]], int]
-) -> None:
+def test_every_answer_is_exactly_one_of_the_possible_ones(table: tuple[list[str], list[list[Any]], int]) -> None:
     types, columns, n_bins = table
     query_set = make_columns(types)
     frame = pd.DataFrame({f"q{i}": pd.Series(column, dtype=object) for i, column in enumerate(columns)})

@@ -113,15 +113,15 @@ def test_words_of_the_questions_file_are_known(queries: ColumnQueries) -> None:
     [questions.rain]
     words = ["it's bucketing down"]
     """
-    questions = Questions(*parse(text))
-    again = Questions(*parse(questions.to_toml()))
+    questions = parse(text)
+    again = parse(questions.to_toml())
     assert again == questions
     own = questions.apply(queries)
     assert Questions.of(own).settings[0].words == questions.settings[0].words
     assert found(own, "only cats live here") == {"dog": "no"}
     assert found(own, "it is bucketing down outside") == {"rain": "yes"}
     with pytest.raises(ValueError, match="no choice “maybe”"):
-        Questions(*parse('[questions.dog]\nwords = { maybe = ["x"] }')).apply(queries)
+        parse('[questions.dog]\nwords = { maybe = ["x"] }').apply(queries)
     with pytest.raises(ValueError, match="list of what people say"):
         parse("[questions.dog]\nwords = 3")
 

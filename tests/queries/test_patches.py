@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pursuit.queries import PatchQueries
+from strategies import SEEDS
+from untrained import make_rows
 
 
 @st.composite
@@ -18,9 +20,6 @@ def patch_queries(draw: st.DrawFn) -> PatchQueries:
     channels, height, width = draw(st.integers(1, 3)), draw(st.integers(1, 7)), draw(st.integers(1, 7))
     size, stride = draw(st.integers(1, min(height, width))), draw(st.integers(1, 4))
     return PatchQueries((channels, height, width), size, stride, mask=draw(st.booleans()))
-
-
-SEEDS = st.integers(0, 10_000)
 
 
 def seen_pixels(query_set: PatchQueries, known: Tensor) -> Tensor:
@@ -34,7 +33,7 @@ def seen_pixels(query_set: PatchQueries, known: Tensor) -> Tensor:
 
 
 @given(query_set=patch_queries(), seed=SEEDS)
-def test_only_known_pixels_show(make_rows: Any, query_set: PatchQueries, seed: int) -> None:
+def test_only_known_pixels_show(query_set: PatchQueries, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     x = make_rows(query_set, 4, seed).x
     known = torch.rand(4, len(query_set), generator=generator) < 0.4
@@ -75,9 +74,7 @@ def gradients(query_set: PatchQueries, x: Tensor, known: Tensor, weights: Tensor
 
 
 @given(query_set=patch_queries(), seed=SEEDS)
-def test_gradient_is_the_finite_difference_where_patches_do_not_overlap(
-    make_rows: Any, query_set: PatchQueries, seed: int
-) -> None:
+def test_gradient_is_the_finite_difference_where_patches_do_not_overlap(query_set: PatchQueries, seed: int) -> None:
     query_set = PatchQueries(
         query_set.image_shape, query_set.patches.size, query_set.patches.size + seed % 2, mask=query_set.mask
     )
@@ -89,7 +86,7 @@ def test_gradient_is_the_finite_difference_where_patches_do_not_overlap(
 
 
 @given(query_set=patch_queries(), seed=SEEDS)
-def test_gradient_at_unseen_pixels_is_the_finite_difference(make_rows: Any, query_set: PatchQueries, seed: int) -> None:
+def test_gradient_at_unseen_pixels_is_the_finite_difference(query_set: PatchQueries, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     x = make_rows(query_set, 2, seed).x
     known = torch.rand(2, len(query_set), generator=generator) < 0.3

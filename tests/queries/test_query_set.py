@@ -17,8 +17,9 @@ from pursuit.queries import Answers, ColumnQueries, PatchGrid, PatchQueries, Que
 from pursuit.queries.query_set import Units
 from pursuit.queries.words import word_query
 from pursuit.registry import from_config, known, to_config
+from strategies import SEEDS
+from untrained import make_columns
 
-SEEDS = st.integers(0, 10_000)
 TYPES = st.lists(st.sampled_from(["yes_no", "choice", "single", "number"]), min_size=1, max_size=6)
 
 
@@ -97,7 +98,7 @@ def test_units_of_patches_are_pixels(grid: PatchGrid, seed: int) -> None:
 
 
 @given(types=TYPES, seed=SEEDS)
-def test_units_of_columns_are_the_columns(make_columns: Any, types: list[str], seed: int) -> None:
+def test_units_of_columns_are_the_columns(types: list[str], seed: int) -> None:
     query_set = make_columns(types)
     assert len(query_set.units) == len(query_set)
     assert query_set.has_own_units
@@ -138,14 +139,14 @@ def test_what_a_query_set_does_not_say_is_refused() -> None:
     assert not query_set.reveal(x, x, query, query.bool())
 
 
-def test_only_plain_columns_are_found_in_tables_by_name(make_columns: Any) -> None:
+def test_only_plain_columns_are_found_in_tables_by_name() -> None:
     assert make_columns(["yes_no"]).reads_columns
     assert not WordQueries([word_query("tax")]).reads_columns
     assert not queries.ConceptQueries([Query("red", "Is it red?")]).reads_columns
     assert not PatchQueries((1, 2, 2), 1).reads_columns
 
 
-def test_our_query_sets_are_registered_and_come_back_by_name(make_columns: Any) -> None:
+def test_our_query_sets_are_registered_and_come_back_by_name() -> None:
     ours = [value for value in vars(queries).values() if isinstance(value, type) and issubclass(value, QuerySet)]
     concrete = [cls for cls in ours if cls is not QuerySet]
     assert {cls.__name__: cls for cls in concrete}.items() <= known("query set").items()
@@ -164,7 +165,7 @@ def test_our_query_sets_are_registered_and_come_back_by_name(make_columns: Any) 
     assert isinstance(examples[0], ColumnQueries)
 
 
-def test_costs_are_those_of_the_queries_wherever_the_query_set_is(make_columns: Any) -> None:
+def test_costs_are_those_of_the_queries_wherever_the_query_set_is() -> None:
     query_set = make_columns(["yes_no", "choice", "number"])
     query_set.queries = tuple(
         replace(query, cost=cost) for query, cost in zip(query_set.queries, (1, 2, 0.5), strict=True)
@@ -177,7 +178,7 @@ def test_costs_are_those_of_the_queries_wherever_the_query_set_is(make_columns: 
     assert query_set.to("meta").costs.device.type == "meta"
 
 
-def test_costs_are_given_by_name_and_kept(make_columns: Any) -> None:
+def test_costs_are_given_by_name_and_kept() -> None:
     concepts = queries.ConceptQueries(
         [Query("red", "Is it red?"), Query("big", "Is it big?", cost=2.0)], scale="yes/no"
     )

@@ -45,12 +45,8 @@ vitals = ["temp", "pulse"]
 """
 
 
-def read(text: str) -> Questions:
-    return Questions(*parse(text))
-
-
 def asked(text: str, table: pd.DataFrame = TABLE) -> ColumnQueries:
-    return ColumnQueries.from_data(table, questions=read(text))
+    return ColumnQueries.from_data(table, questions=parse(text))
 
 
 def test_a_file_changes_what_it_names() -> None:
@@ -86,7 +82,7 @@ def test_a_file_that_says_nothing_changes_nothing() -> None:
 
 def test_texts_and_costs_given_in_python_are_for_what_the_file_does_not_say() -> None:
     texts, costs = {"fever": "Hot?", "pulse": "Fast?"}, {"fever": 9.0, "pulse": 7.0}
-    query_set = ColumnQueries.from_data(TABLE, texts, costs, questions=read("[questions.fever]\ntext = 'Warm?'"))
+    query_set = ColumnQueries.from_data(TABLE, texts, costs, questions=parse("[questions.fever]\ntext = 'Warm?'"))
     assert [query.text for query in query_set.queries][0:4:3] == ["Warm?", "Fast?"]
     assert [query.cost for query in query_set.queries] == [9, 1, 1, 7, 1]
 
@@ -212,14 +208,14 @@ def test_values_may_be_written_as_they_look_in_the_file() -> None:
 
 
 def test_columns_that_were_left_out_may_be_named() -> None:
-    questions = read("[questions.empty]\ntext = 'Nothing?'\n[questions.fever]\ntext = 'Hot?'")
+    questions = parse("[questions.empty]\ntext = 'Nothing?'\n[questions.fever]\ntext = 'Hot?'")
     query_set = questions.apply(ColumnQueries.from_data(TABLE), left_out=["empty"])
     assert query_set.queries[0].text == "Hot?"
 
 
 def test_only_tables_have_questions_files() -> None:
     with pytest.raises(ValueError, match="is for the columns of a table"):
-        read("").apply(WordQueries([yes_no("rain"), yes_no("sun")]))
+        parse("").apply(WordQueries([yes_no("rain"), yes_no("sun")]))
 
 
 @pytest.mark.parametrize(
@@ -259,15 +255,15 @@ def test_a_query_set_comes_back_from_what_it_says(changes: list[dict[str, Any]],
     columns = [{**column, **change} for column, change in zip(config["columns"], changes, strict=True)]
     query_set = ColumnQueries.from_config({**config, "columns": columns, **({} if has_order else {"order": None})})
     questions = Questions.of(query_set)
-    assert read(questions.to_toml()) == questions
-    assert read(Questions.draft(query_set)) == questions
-    again = ColumnQueries.from_data(clinic()[0], questions=read(questions.to_toml()))
+    assert parse(questions.to_toml()) == questions
+    assert parse(Questions.draft(query_set)) == questions
+    again = ColumnQueries.from_data(clinic()[0], questions=parse(questions.to_toml()))
     assert again.to_config() == query_set.to_config()
 
 
 def test_a_draft_has_columns_that_are_never_asked() -> None:
     text = Questions.draft(ColumnQueries.from_data(TABLE), never_asked=["id"])
-    assert read(text).never_asked == ("id",)
+    assert parse(text).never_asked == ("id",)
     assert "# range = [36, 41]" in text
-    assert read("[questions.a]\ntype = 'skip'\n[questions.b]\ntype = 'date'").column_types == {"b": "date"}
-    assert read("[questions.a]\ntype = 'skip'").never_asked == ("a",)
+    assert parse("[questions.a]\ntype = 'skip'\n[questions.b]\ntype = 'date'").column_types == {"b": "date"}
+    assert parse("[questions.a]\ntype = 'skip'").never_asked == ("a",)

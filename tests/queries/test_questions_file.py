@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from pursuit.queries import Questions
 from pursuit.queries.column_types import COLUMN_TYPES
 from pursuit.queries.order import Group
-from pursuit.queries.questions import ASKS, KEYS, Advice, Presentation, QuestionSettings, draft_text, parse, toml_text
+from pursuit.queries.questions import ASKS, KEYS, Advice, Presentation, QuestionSettings, draft_text, parse
 from pursuit.research.tasks.loading import load_task
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -60,27 +61,27 @@ def presentations(draw: Any) -> Presentation:
 
 
 @st.composite
-def files(draw: Any) -> tuple[tuple[QuestionSettings, ...], tuple[Group, ...], Presentation]:
+def files(draw: Any) -> Questions:
     names = draw(st.lists(TEXTS, max_size=4, unique=True))
     groups = draw(st.dictionaries(TEXTS, st.lists(TEXTS, max_size=3).map(tuple), max_size=2))
     asked = tuple(draw(settings(name)) for name in names)
-    return asked, tuple(Group(*group) for group in groups.items()), draw(presentations())
+    return Questions(asked, tuple(Group(*group) for group in groups.items()), draw(presentations()))
 
 
 @given(questions=files(), seen=st.dictionaries(TEXTS, st.tuples(NUMBERS, NUMBERS)))
-def test_what_is_written_reads_the_same(questions: Any, seen: Any) -> None:
-    assert parse(toml_text(*questions)) == questions
-    asked, groups, _ = questions
-    assert parse(draft_text(asked, groups, seen, "pursuit train some.csv")) == (asked, groups, Presentation())
+def test_what_is_written_reads_the_same(questions: Questions, seen: Any) -> None:
+    assert parse(questions.to_toml()) == questions
+    plain = replace(questions, presentation=Presentation())
+    assert parse(draft_text(questions, seen, "pursuit train some.csv")) == plain
 
 
 @pytest.mark.parametrize("text", ["", "[questions]", "# nothing yet", "[groups]"])
 def test_a_file_may_say_nothing(text: str) -> None:
-    assert parse(text) == ((), (), Presentation())
+    assert parse(text) == Questions()
 
 
 def test_every_form_a_person_may_write() -> None:
-    (fever, where, age, week), groups, _ = parse(
+    questions = parse(
         """
         groups.vitals = ["pulse", "pressure"]
 
@@ -99,6 +100,7 @@ def test_every_form_a_person_may_write() -> None:
         "1" = "first"
         """
     )
+    fever, where, age, week = questions.settings
     assert fever == QuestionSettings("fever", "Do you have a fever?")
     assert where.name == "where it hurts"
     assert where.choices == (("head", None), ("2", None), ("True", None))
@@ -106,7 +108,7 @@ def test_every_form_a_person_may_write() -> None:
     assert (age.low, age.high, age.cost, age.only_after) == (0, None, 2, (("fever", ()),))
     assert week.only_after == (("fever", ("yes",)), ("age", ()), ("sex", ("1", "f")))
     assert week.choices == (("1", "first"),)
-    assert groups == (Group("vitals", ("pulse", "pressure")),)
+    assert questions.groups == (Group("vitals", ("pulse", "pressure")),)
 
 
 @pytest.mark.parametrize(
@@ -174,17 +176,13 @@ def test_whatever_is_wrong_is_said(text: str, message: str) -> None:
 
 
 def test_a_draft_explains_every_key_and_suggests_what_is_not_there() -> None:
-    text = draft_text(
-        (
-            QuestionSettings("age", "age?", cost=1.0),
-            QuestionSettings("sex", "sex?", choices=(("f", "woman"), ("m", "man"))),
-            QuestionSettings("town", choices=tuple((f"town {i}", f"the town {i}") for i in range(9))),
-            QuestionSettings("note", ask="never"),
-        ),
-        (),
-        {"age": (0.5, 93.0)},
-        "pursuit train some.csv",
+    settings = (
+        QuestionSettings("age", "age?", cost=1.0),
+        QuestionSettings("sex", "sex?", choices=(("f", "woman"), ("m", "man"))),
+        QuestionSettings("town", choices=tuple((f"town {i}", f"the town {i}") for i in range(9))),
+        QuestionSettings("note", ask="never"),
     )
+    text = draft_text(Questions(settings), {"age": (0.5, 93.0)}, "pursuit train some.csv")
     assert "#   pursuit train some.csv\n" in text
     assert all(f"#   {key} " in text for key in KEYS)
     assert "# range = [0.5, 93]  #" in text
@@ -200,16 +198,16 @@ def test_a_draft_explains_every_key_and_suggests_what_is_not_there() -> None:
 
 def test_a_logo_is_taken_along(tmp_path: Path) -> None:
     (tmp_path / "logo.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
-    presentation = parse("interview.logo = 'logo.svg'", tmp_path)[2]
-    assert presentation.logo.startswith("data:image/svg+xml;base64,")
-    assert parse(toml_text((), (), presentation))[2] == presentation
+    questions = parse("interview.logo = 'logo.svg'", tmp_path)
+    assert questions.presentation.logo.startswith("data:image/svg+xml;base64,")
+    assert parse(questions.to_toml()) == questions
     (tmp_path / "large.png").write_bytes(b"x" * 200_000)
     with pytest.raises(ValueError, match=r"has more than 100 kB: make it smaller"):
         parse("interview.logo = 'large.png'", tmp_path)
 
 
 def test_what_is_said_of_results_is_said_of_labels() -> None:
-    questions = Questions(*parse("[results]\nflu = 'Stay in bed.'"))
+    questions = parse("[results]\nflu = 'Stay in bed.'")
     questions.check_results(["flu", "well"])
     assert questions.presentation.results == {"flu": Advice("Stay in bed.")}
     with pytest.raises(ValueError, match=r"there is no label 'flu' that could be a result\. Did you mean 'flue'\?"):
@@ -233,9 +231,9 @@ text = "Order one."
 
 
 def test_languages_are_read_and_written() -> None:
-    presentation = parse(LANGUAGES)[2]
-    assert dict(dict(presentation.languages)["de"])["noise?"] == "Welches Geräusch?"
-    assert toml_text((), (), presentation) == LANGUAGES
+    questions = parse(LANGUAGES)
+    assert dict(dict(questions.presentation.languages)["de"])["noise?"] == "Welches Geräusch?"
+    assert questions.to_toml() == LANGUAGES
     for wrong, message in (
         ('[languages]\nde = "x"', r"languages.de is a table"),
         ('[languages.German]\n"a" = "b"', r"goes by its code, as in \[languages.de\], not 'German'"),

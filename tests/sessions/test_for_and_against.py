@@ -15,6 +15,7 @@ from pursuit.methods import NaiveBayesIPClassifier
 from pursuit.queries import ColumnQueries, yes_no
 from pursuit.sessions.reasons import MOST_LISTED, reasons_of
 from pursuit.sessions.session import Session
+from untrained import InOrder, KnownWorth
 
 
 def told(world: Any) -> Session:
@@ -88,14 +89,14 @@ def test_what_nobody_knows_is_no_reason_and_nothing_is_said_to_be_usual(world: A
     assert (reasons.reasons_for, reasons.reasons_against, reasons.other) == ((), (), ())
 
 
-def test_an_answer_that_changes_nothing_hardly_matters(in_order: Any) -> None:
-    session = Session(in_order(ColumnQueries([yes_no("a", "Is it?")])))
+def test_an_answer_that_changes_nothing_hardly_matters() -> None:
+    session = Session(InOrder(ColumnQueries([yes_no("a", "Is it?")])))
     session.tell("yes")
     assert str(session.reasons()).endswith("Hardly mattered: Is it? yes")
 
 
-def test_of_many_reasons_some_are_shown(known_worth: Any) -> None:
-    session = Session(known_worth([1.0] * 20))
+def test_of_many_reasons_some_are_shown() -> None:
+    session = Session(KnownWorth([1.0] * 20))
     while not session.done:
         session.tell("yes")
     reasons = session.reasons()

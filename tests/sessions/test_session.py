@@ -22,6 +22,7 @@ from pursuit.networks import MLP, NetworkSettings, SetNetwork
 from pursuit.queries import ColumnQueries, Number, PatchQueries, yes_no
 from pursuit.sessions.session import Session
 from pursuit.vip import VIP
+from untrained import Counting, InOrder, make_columns, make_rows, make_vip
 
 RULES: list[StoppingRule | None] = [
     None,
@@ -68,7 +69,7 @@ def test_a_session_of_a_row_is_its_chain(world: Any, row: int, lacks: set[int], 
     assert session.prediction == chain.prediction
 
 
-def test_a_session_over_patches_is_the_chain_of_its_image(make_rows: Any, make_vip: Any) -> None:
+def test_a_session_over_patches_is_the_chain_of_its_image() -> None:
     query_set = PatchQueries((1, 4, 4), size=2, low=0, high=8)
     model = make_vip(query_set, dtype=torch.float)
     image = np.random.default_rng(0).integers(0, 9, (1, 4, 4))
@@ -81,7 +82,7 @@ def test_a_session_over_patches_is_the_chain_of_its_image(make_rows: Any, make_v
     assert_same(session.chain, chain, 1e-4)
 
 
-def test_a_session_over_columns_is_the_chain_of_its_row(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+def test_a_session_over_columns_is_the_chain_of_its_row() -> None:
     query_set = make_columns(["yes_no", "choice", "number", "choice", "single"])
     model, x = make_vip(query_set, dtype=torch.float), make_rows(query_set, 1).x.float()
     (chain,) = explain(model, x, torch.ones(1, 5, dtype=torch.bool))
@@ -91,8 +92,8 @@ def test_a_session_over_columns_is_the_chain_of_its_row(make_columns: Any, make_
     assert_same(session.chain, chain, 1e-4)
 
 
-def test_fractions_are_kept(in_order: Any) -> None:
-    session = Session(in_order(ColumnQueries([Number("weight", "How heavy?", centre=70.0, spread=10.0)])))
+def test_fractions_are_kept() -> None:
+    session = Session(InOrder(ColumnQueries([Number("weight", "How heavy?", centre=70.0, spread=10.0)])))
     session.tell(73.7)
     assert session.chain.steps[0].answer == "73.7"
 
@@ -112,7 +113,7 @@ def test_a_question_says_what_and_why(world: Any) -> None:
     assert [bits for _, bits in question.runners_up] == pytest.approx([bits[i].item() for i in order[1:]])
 
 
-def test_a_mere_preference_is_a_share(make_columns: Any, make_vip: Any) -> None:
+def test_a_mere_preference_is_a_share() -> None:
     model = make_vip(make_columns(["yes_no"] * 3), dtype=torch.float)
     question = Session(model).ask()
     scores = model.scores(History.start(model.query_set.blank(), 3))[0]
@@ -281,8 +282,8 @@ def test_the_posterior_is_that_of_the_answers_given(world: Any) -> None:
 
 
 @pytest.mark.parametrize("classes", [[1, 2, 3], np.array([1, 2, 3]), np.array(["a", "b", "c"])])
-def test_labels_are_python_values(world: Any, in_order: Any, classes: Any) -> None:
-    session = Session(in_order(world.query_set, classes))
+def test_labels_are_python_values(world: Any, classes: Any) -> None:
+    session = Session(InOrder(world.query_set, classes))
     assert type(session.prediction) in (int, str)
     assert [type(label) for label in session.posterior] == [type(session.prediction)] * 3
     json.dumps(session.posterior)
@@ -341,12 +342,10 @@ class CountingBudget(Budget):
         return super().step(memory, standing)
 
 
-def test_an_answer_costs_one_step_however_long_the_session(
-    world: Any, counting: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_costs_one_step_however_long_the_session(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     query_set = ColumnQueries([yes_no(f"q{i}") for i in range(200)])
     yes = torch.rand(3, 200, generator=torch.Generator().manual_seed(0))
-    pursuer = counting(type(world.pursuer).from_yes(query_set, list("abc"), torch.ones(3) / 3, yes))
+    pursuer = Counting(type(world.pursuer).from_yes(query_set, list("abc"), torch.ones(3) / 3, yes))
     written: list[int] = []
     tell = ColumnQueries.tell
     monkeypatch.setattr(ColumnQueries, "tell", lambda self, x, q, a: (written.append(q), tell(self, x, q, a)))

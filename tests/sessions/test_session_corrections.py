@@ -10,6 +10,7 @@ from pursuit.inference.stopping import Confidence
 from pursuit.queries import Order
 from pursuit.sessions.log import SessionLog
 from pursuit.sessions.session import Session
+from untrained import make_columns, make_vip
 
 
 def saved(session: Session) -> Session:
@@ -99,7 +100,7 @@ def test_one_of_two_known_beforehand_can_be_put_off(world: Any) -> None:
         world.query_set.set_order(None)
 
 
-def test_a_template_changes_nothing(make_columns: Any, make_vip: Any) -> None:
+def test_a_template_changes_nothing() -> None:
     model = make_vip(make_columns(["yes_no"] * 40))
     template = template_state(model, model.query_set.blank())
     plain, shared = Session(model), Session(model, template=template)

@@ -14,6 +14,7 @@ from pursuit.inference.history import History
 from pursuit.inference.stopping import Budget, Confidence, CostBudget, NothingWorthAsking, StoppingRule
 from pursuit.queries import Group, Order
 from pursuit.sessions.session import Session
+from untrained import InOrder
 
 COSTS = {"fever": 5.0, "sneezing": 0.5, "itching": 2.0, "season": 0.1}
 RULES: list[StoppingRule] = [
@@ -114,9 +115,9 @@ def test_a_session_ends_when_nothing_is_worth_asking(world: Any) -> None:
     assert 1 <= len(session.chain) < 4
 
 
-def test_a_pursuer_with_a_preference_cannot_tell_what_is_worth_asking(in_order: Any, world: Any) -> None:
+def test_a_pursuer_with_a_preference_cannot_tell_what_is_worth_asking(world: Any) -> None:
     with pytest.raises(ValueError, match='querier="information"'):
-        Session(in_order(world.query_set), NothingWorthAsking(0.1))
+        Session(InOrder(world.query_set), NothingWorthAsking(0.1))
 
 
 @given(moves=st.lists(st.sampled_from(["first", "last", "skip", "volunteer"]), max_size=4))

@@ -17,6 +17,7 @@ from pursuit.inference.stopping import Budget, Confidence, CostBudget, NothingWo
 from pursuit.queries import ColumnQueries, DoubtfulAnswer, Number, yes_no
 from pursuit.registry import UnknownName
 from pursuit.sessions.session import Session
+from untrained import InOrder, make_columns, make_vip
 
 RULES: list[StoppingRule | None] = [None, Budget(2), Confidence(0.8), CostBudget(2), Budget(3) | Confidence(0.7)]
 MOVES = st.lists(
@@ -305,8 +306,8 @@ def test_an_unknown_label_names_what_may_be_meant(world: Any) -> None:
         Session(world.pursuer).reject("colds")
 
 
-def test_labels_that_are_left_share_the_belief_even_if_they_were_impossible(in_order: Any, world: Any) -> None:
-    class Certain(in_order):  # type: ignore[misc, valid-type]
+def test_labels_that_are_left_share_the_belief_even_if_they_were_impossible(world: Any) -> None:
+    class Certain(InOrder):  # type: ignore[misc, valid-type]
         def log_posterior(self, history: History) -> torch.Tensor:
             return torch.tensor([[0.0, -torch.inf, -torch.inf]])
 
@@ -317,7 +318,7 @@ def test_labels_that_are_left_share_the_belief_even_if_they_were_impossible(in_o
     assert not session.done
 
 
-def test_a_mere_preference_asks_on(make_columns: Any, make_vip: Any) -> None:
+def test_a_mere_preference_asks_on() -> None:
     session = Session(make_vip(make_columns(["yes_no"] * 3), dtype=torch.float))
     session.reject()
     why = session.why()
@@ -374,9 +375,9 @@ def test_a_query_may_be_named_by_its_wording(world: Any) -> None:
 
 
 @pytest.fixture
-def wine(in_order: Any) -> Session:
+def wine() -> Session:
     seen = Number("flavanoids", "flavanoids?", centre=2.1, spread=1.0, seen=(0.34, 5.08))
-    return Session(in_order(ColumnQueries([seen, replace(seen, name="other"), yes_no("red")])))
+    return Session(InOrder(ColumnQueries([seen, replace(seen, name="other"), yes_no("red")])))
 
 
 def test_a_number_far_outside_is_asked_again(wine: Session) -> None:

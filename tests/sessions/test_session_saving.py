@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pursuit.inference.stopping import Budget
 from pursuit.queries import ColumnQueries, PatchQueries, yes_no
 from pursuit.sessions.session import Session
+from untrained import InOrder
 
 TELL = '{{"move": "tell", "query": "{}", "answer": {}, "volunteered": false}}'
 
@@ -40,9 +41,9 @@ def test_a_session_goes_on_after_json(world: Any, moves: list[str]) -> None:
 
 
 @pytest.mark.parametrize("answer", [np.int64(1), np.bool_(True), np.zeros((2, 2))], ids=["int", "bool", "pixels"])
-def test_every_answer_goes_through_json(in_order: Any, answer: Any) -> None:
+def test_every_answer_goes_through_json(answer: Any) -> None:
     query_set = PatchQueries((1, 2, 2), size=2) if isinstance(answer, np.ndarray) else ColumnQueries([yes_no("a")])
-    session = Session(in_order(query_set))
+    session = Session(InOrder(query_set))
     session.tell(answer)
     again = Session.from_json(session.to_json(), session.pursuer)
     assert again.chain.steps[0].answer == session.chain.steps[0].answer

@@ -13,6 +13,7 @@ from pursuit.inference.chain import doubt
 from pursuit.queries import ColumnQueries, Number, PatchQueries, yes_no
 from pursuit.sessions.session import Session
 from pursuit.sessions.why import MOST_ANSWERS, AnswerEffect, Candidate, LabelShift, Why, WhyKind, WhyReason
+from untrained import InOrder, make_columns, make_vip
 
 MOVES = st.lists(st.sampled_from(["first", "last", "skip"]), max_size=3)
 
@@ -67,7 +68,7 @@ def test_bits_are_what_is_gained_on_average(world: Any, moves: list[str]) -> Non
     assert average == pytest.approx(why.question.bits, abs=1e-6)
 
 
-def test_without_an_answer_model_the_beliefs_after_each_choice_are_said(make_columns: Any, make_vip: Any) -> None:
+def test_without_an_answer_model_the_beliefs_after_each_choice_are_said() -> None:
     session = Session(make_vip(make_columns(["yes_no", "choice"]), dtype=torch.float))
     for _ in range(2):
         why = session.why()
@@ -88,8 +89,8 @@ def test_without_an_answer_model_the_beliefs_after_each_choice_are_said(make_col
     [ColumnQueries([Number("age", "How old?"), yes_no("b")]), PatchQueries((1, 2, 4), size=2, stride=2)],
     ids=["number", "patch"],
 )
-def test_answers_that_cannot_be_listed_are_left_out(in_order: Any, query_set: Any) -> None:
-    why = Session(in_order(query_set)).why()
+def test_answers_that_cannot_be_listed_are_left_out(query_set: Any) -> None:
+    why = Session(InOrder(query_set)).why()
     assert why.answers == ()
     assert "What an answer would change" not in str(why)
     assert "Next best:" in str(why)

@@ -1,11 +1,9 @@
-"""Small tables in files, in which every row can be told from others by its number."""
+"""Tables in files of Parquet and Arrow."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 
 
@@ -26,15 +24,3 @@ def write(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return written
-
-
-@pytest.fixture
-def numbered() -> Callable[..., pd.DataFrame]:
-    """A table whose column `number` numbers the rows; the label depends on it too."""
-
-    def make(n: int, first: int = 0) -> pd.DataFrame:
-        number = np.arange(first, first + n)
-        labels = np.array(["ant", "bee", "cat"])[number % 3]
-        return pd.DataFrame({"number": number.astype(float), "odd": number % 2 == 1, "label": labels})
-
-    return make

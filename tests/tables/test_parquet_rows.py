@@ -12,6 +12,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from numbered_rows import numbered
 from pursuit import MLP, Stage, TrainingRun, VIPClassifier
 from pursuit.queries import ColumnQueries, Number, WordQueries
 from pursuit.tables.streaming import ParquetRows
@@ -83,9 +84,7 @@ def test_rows_are_those_of_the_table_in_memory(patients: Path) -> None:
     assert source.query_set.queries == ColumnQueries.from_data(frame[list(source.feature_names)]).queries
 
 
-def test_rows_to_measure_on_do_not_count_for_the_scale(
-    write: Callable[..., Path], numbered: Callable[..., Any]
-) -> None:
+def test_rows_to_measure_on_do_not_count_for_the_scale(write: Callable[..., Path]) -> None:
     frame = numbered(400)
     first = ParquetRows(write("1.parquet", pa.Table.from_pandas(frame)), "label")
     frame.loc[first.test_rows()[0].index, "number"] = 1e9
@@ -95,7 +94,7 @@ def test_rows_to_measure_on_do_not_count_for_the_scale(
     assert first.query_set.queries == second.query_set.queries
 
 
-def test_rows_to_measure_on_are_never_streamed(write: Callable[..., Path], numbered: Callable[..., Any]) -> None:
+def test_rows_to_measure_on_are_never_streamed(write: Callable[..., Path]) -> None:
     source = ParquetRows(write("t.parquet", pa.Table.from_pandas(numbered(500)), 40), "label", NUMBER, seed=9)
     X, y = source.test_rows()
     assert X.columns.tolist() == ["number"]
@@ -107,7 +106,7 @@ def test_rows_to_measure_on_are_never_streamed(write: Callable[..., Path], numbe
     assert set(few.index) < set(X.index)
 
 
-def test_drawn_rows_are_other_ones_for_another_seed(write: Callable[..., Path], numbered: Callable[..., Any]) -> None:
+def test_drawn_rows_are_other_ones_for_another_seed(write: Callable[..., Path]) -> None:
     source = ParquetRows(write("t.parquet", pa.Table.from_pandas(numbered(500)), 40), "label", NUMBER)
     randomness = torch.Generator().manual_seed(0)
     first, second = numbers(source.draw(100, randomness)), numbers(source.draw(100, randomness))
@@ -118,9 +117,7 @@ def test_drawn_rows_are_other_ones_for_another_seed(write: Callable[..., Path], 
 
 
 @pytest.mark.parametrize("n_shards", [1, 3])
-def test_held_out_rows_are_not_learnt_from(
-    write: Callable[..., Path], numbered: Callable[..., Any], n_shards: int
-) -> None:
+def test_held_out_rows_are_not_learnt_from(write: Callable[..., Path], n_shards: int) -> None:
     source = ParquetRows(write("t.parquet", pa.Table.from_pandas(numbered(500)), 40), "label", NUMBER)
     others, held_out = source.hold_out(0.1, 4096, seed=1)
     assert len(held_out) == int(0.1 * len(source))
@@ -134,9 +131,7 @@ def test_held_out_rows_are_not_learnt_from(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(n=st.integers(20, 120), group=st.integers(1, 130), n_shards=st.integers(1, 7), share=st.sampled_from([0.0, 0.3]))
-def test_every_row_is_in_one_shard(
-    write: Callable[..., Path], numbered: Callable[..., Any], n: int, group: int, n_shards: int, share: float
-) -> None:
+def test_every_row_is_in_one_shard(write: Callable[..., Path], n: int, group: int, n_shards: int, share: float) -> None:
     path = write("t.parquet", pa.Table.from_pandas(numbered(n)), group)
     source = ParquetRows(path, "label", NUMBER, test_share=share, buffer_rows=16)
     shards = [source.shard(i, n_shards) for i in range(n_shards)]
@@ -148,9 +143,7 @@ def test_every_row_is_in_one_shard(
         torch.testing.assert_close(shard.prior(3), source.prior(3))
 
 
-def test_a_shard_that_is_not_there_or_empty(
-    patients: Path, write: Callable[..., Path], numbered: Callable[..., Any]
-) -> None:
+def test_a_shard_that_is_not_there_or_empty(patients: Path, write: Callable[..., Path]) -> None:
     source = ParquetRows(patients, "label")
     with pytest.raises(ValueError, match="from 0 to 1: there is no shard 2"):
         source.shard(2, 2)

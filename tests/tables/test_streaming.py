@@ -10,13 +10,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from numbered_rows import numbered
 from pursuit.queries import ColumnQueries, Number
 from pursuit.tables import arrow
 from pursuit.tables.splitting import uniform_hash
@@ -40,7 +40,7 @@ Open = Callable[..., ParquetRows]
 
 
 @pytest.fixture
-def source(write: Callable[..., Path], numbered: Callable[..., pd.DataFrame]) -> Open:
+def source(write: Callable[..., Path]) -> Open:
     """Numbered rows in files of these sizes."""
 
     def opened(sizes: list[int], group: int, **options: object) -> ParquetRows:
@@ -116,9 +116,7 @@ def test_a_stream_goes_on_from_its_state(source: Open, before: int, after: int, 
     assert torch.equal(again.state()["place"], stream.state()["place"])
 
 
-def test_row_groups_without_labels_are_not_read(
-    write: Callable[..., Path], numbered: Callable[..., pd.DataFrame]
-) -> None:
+def test_row_groups_without_labels_are_not_read(write: Callable[..., Path]) -> None:
     frame = numbered(100)
     frame.loc[20:79, "label"] = None
     rows = ParquetRows(
@@ -241,7 +239,7 @@ def test_errors_of_the_thread_reach_the_caller_again_and_again(source: Open) -> 
     assert readers() <= before
 
 
-def test_files_that_change_are_noticed(source: Open, numbered: Callable[..., pd.DataFrame], tmp_path: Path) -> None:
+def test_files_that_change_are_noticed(source: Open, tmp_path: Path) -> None:
     rows = source([30], 30, buffer_rows=10, test_share=0)
     frame = numbered(30).assign(label=[None, "bee"] * 15)
     frame.to_parquet(tmp_path / "0.parquet")

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from numbered_rows import numbered
 from pursuit.queries import Choice, ColumnQueries, NotAQuestion, Number, yes_no
 from pursuit.tables.labels import target_values
 from pursuit.tables.source import ArrowSource
@@ -97,7 +98,7 @@ def test_choices_are_found_however_rare(write: Callable[..., Path]) -> None:
     assert silent == ["same", "nothing", "seven", "gone"]
 
 
-def test_a_guess_is_that_of_the_table_in_memory(write: Callable[..., Path], numbered: Callable[..., Any]) -> None:
+def test_a_guess_is_that_of_the_table_in_memory(write: Callable[..., Path]) -> None:
     frame = numbered(500).drop(columns="label").assign(where=["head", "belly"] * 250, sure=["no", "yes"] * 250)
     guessed, _ = guess_queries(ArrowSource(write("t.parquet", pa.Table.from_pandas(frame), 60)), list(frame))
     assert guessed.rescaled(frame).queries == ColumnQueries.from_data(frame, ask_all=True).queries

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pursuit.training.rows import AugmentedRows, Rows, Shifts, ShuffledRows
-
-SEEDS = st.integers(0, 10_000)
+from pursuit.training.rows import Rows, Shifts, ShuffledRows, augmented
+from strategies import SEEDS
 
 
 def ways(image: Tensor, shifts: Shifts) -> list[Tensor]:
@@ -76,7 +75,7 @@ def test_a_stream_is_changed_and_its_state_is_that_of_the_rows() -> None:
     x = images(8, (1, 4, 4), 0)
     rows = Rows(x, torch.ones(8, 9).bool(), torch.arange(8), torch.zeros(8, 9).bool())
     generator = torch.Generator().manual_seed(0)
-    stream = AugmentedRows(ShuffledRows(rows, generator), Shifts(1), generator)
+    stream = augmented(ShuffledRows(rows, generator), Shifts(1), generator)
     assert stream.n_queries == 9
     stream.next(5)
     state, randomness = stream.state(), generator.get_state()
@@ -85,7 +84,7 @@ def test_a_stream_is_changed_and_its_state_is_that_of_the_rows() -> None:
         assert any(torch.equal(one, way) for way in ways(x[y], Shifts(1)))
     assert drawn.initially_known is not None
     other = torch.Generator()
-    again = AugmentedRows(ShuffledRows(rows, other), Shifts(1), other)
+    again = augmented(ShuffledRows(rows, other), Shifts(1), other)
     again.load_state(state)
     other.set_state(randomness)
     repeated = again.next(7)

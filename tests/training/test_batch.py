@@ -1,16 +1,15 @@
 """Batches and outcomes: what samplers, the training step and learners pass to each other."""
 
-from typing import Any
-
 import torch
 from torch.utils import _pytree as pytree
 
 from pursuit.inference.history import History
 from pursuit.training.rows import Rows
 from pursuit.training.samplers import Batch, TrainingOutcome
+from untrained import make_columns, make_rows
 
 
-def test_a_batch_holds_the_history_and_the_labels_of_its_rows(make_columns: Any, make_rows: Any) -> None:
+def test_a_batch_holds_the_history_and_the_labels_of_its_rows() -> None:
     rows = make_rows(make_columns(["yes_no", "choice", "number"]), 5, missing=0.3)
     asked = torch.rand(5, 3) < 0.5
     history = History(rows.x, asked & rows.available, asked)
@@ -22,13 +21,13 @@ def test_a_batch_holds_the_history_and_the_labels_of_its_rows(make_columns: Any,
     assert batch.n_rows == 5
 
 
-def test_a_batch_without_a_stage_has_neutral_settings(make_columns: Any, make_rows: Any) -> None:
+def test_a_batch_without_a_stage_has_neutral_settings() -> None:
     rows = make_rows(make_columns(["yes_no"]), 2)
     batch = Batch.of(rows, rows.start())
     assert (batch.tau, batch.exploration, batch.label_smoothing, batch.phase, batch.extra) == (1.0, 0.0, 0.0, "", None)
 
 
-def test_tensors_inside_a_batch_can_be_found_by_torch(make_columns: Any, make_rows: Any) -> None:
+def test_tensors_inside_a_batch_can_be_found_by_torch() -> None:
     """Fabric moves what is inside a batch, and torch.compile looks at it: both know tuples, and no classes of ours."""
     rows = make_rows(make_columns(["yes_no", "number"]), 2)
     batch = Batch.of(rows, rows.start(), extra=(torch.ones(2),))._replace(tau=torch.tensor(0.5))
@@ -45,7 +44,7 @@ def test_an_outcome_need_not_name_a_query() -> None:
     assert TrainingOutcome(loss, torch.tensor([3])).query is not None
 
 
-def test_losses_count_rows_by_their_weights(make_columns: Any, make_rows: Any) -> None:
+def test_losses_count_rows_by_their_weights() -> None:
     rows = make_rows(make_columns(["yes_no", "number"]), 6)
     logits = torch.randn(6, int(rows.y.max()) + 1, generator=torch.Generator().manual_seed(0))
     plain = Batch.of(rows, rows.start())

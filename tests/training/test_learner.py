@@ -18,6 +18,7 @@ from pursuit.queries import ColumnQueries
 from pursuit.training.learner import LEAST_SPREAD, ClassifierModel, Learner, QuerierClassifier
 from pursuit.training.samplers import Batch, TrainingOutcome
 from pursuit.vip import VIP
+from untrained import make_columns, make_rows
 
 COLUMNS = ["yes_no", "choice", "number", "yes_no"]
 
@@ -30,12 +31,12 @@ def histories(query_set: ColumnQueries, n: int = 9) -> History:
     return History(torch.randn(n, *query_set.answer_shape, generator=randomness), known, asked)
 
 
-def test_a_learner_must_say_what_it_learns(make_columns: Any) -> None:
+def test_a_learner_must_say_what_it_learns() -> None:
     with pytest.raises(TypeError, match="abstract"):
         Learner(make_columns(COLUMNS), ["a", "b"])  # type: ignore[abstract]
 
 
-def test_a_classifier_learns_from_histories_as_they_are_and_chooses_no_query(make_columns: Any) -> None:
+def test_a_classifier_learns_from_histories_as_they_are_and_chooses_no_query() -> None:
     torch.manual_seed(0)
     query_set = make_columns(COLUMNS)
     model = ClassifierModel.build(ModelSpec(query_set, ["a", "b", "c"], MLP((8,)))).eval()
@@ -50,7 +51,7 @@ def test_a_classifier_learns_from_histories_as_they_are_and_chooses_no_query(mak
     assert torch.equal(choose(model.scores(history), torch.zeros_like(history.asked)), torch.zeros(9).long())
 
 
-def test_where_nothing_is_known_the_prior_is_believed(make_columns: Any) -> None:
+def test_where_nothing_is_known_the_prior_is_believed() -> None:
     query_set, prior = make_columns(COLUMNS), torch.tensor([0.2, 0.3, 0.5])
     model = ClassifierModel.build(ModelSpec(query_set, ["a", "b", "c"], MLP((8,)), prior=prior))
     torch.testing.assert_close(model.log_posterior(histories(query_set))[0].exp(), prior)
@@ -58,7 +59,7 @@ def test_where_nothing_is_known_the_prior_is_believed(make_columns: Any) -> None
 
 @pytest.mark.parametrize("learner", [ClassifierModel, VIP])
 @pytest.mark.parametrize("network", [MLP((8, 4), 0.5, direct=True), SetNetwork(4, "max", 5, (6,))])
-def test_a_config_builds_the_same_again(make_columns: Any, learner: type[ClassifierModel], network: Any) -> None:
+def test_a_config_builds_the_same_again(learner: type[ClassifierModel], network: Any) -> None:
     torch.manual_seed(0)
     query_set = make_columns(COLUMNS)
     model = learner.build(ModelSpec(query_set, ["a", "b"], network, standardised=True)).eval()
@@ -72,7 +73,7 @@ def test_a_config_builds_the_same_again(make_columns: Any, learner: type[Classif
     assert again.spec.network == model.spec.network == network
 
 
-def test_answers_are_standardised_by_the_mean_and_spread_of_those_that_exist(make_columns: Any, make_rows: Any) -> None:
+def test_answers_are_standardised_by_the_mean_and_spread_of_those_that_exist() -> None:
     query_set = make_columns(COLUMNS)
     rows = make_rows(query_set, 60, missing=0.3)
     model = ClassifierModel.build(ModelSpec(query_set, ["a", "b", "c"], MLP((8,)), standardised=True)).double()
@@ -92,9 +93,7 @@ def test_answers_are_standardised_by_the_mean_and_spread_of_those_that_exist(mak
 
 
 @pytest.mark.parametrize("temperature", [0.6, 1.0, 3.0])
-def test_a_temperature_changes_how_sure_it_is_but_not_what_is_most_probable(
-    make_columns: Any, temperature: float
-) -> None:
+def test_a_temperature_changes_how_sure_it_is_but_not_what_is_most_probable(temperature: float) -> None:
     torch.manual_seed(0)
     query_set = make_columns(COLUMNS)
     model = VIP.build(ModelSpec(query_set, ["a", "b", "c"], MLP((8,)), prior=torch.tensor([0.2, 0.3, 0.5]))).eval()
@@ -113,7 +112,7 @@ def test_a_temperature_changes_how_sure_it_is_but_not_what_is_most_probable(
     torch.testing.assert_close(state.log_posterior(), after)
 
 
-def test_a_temperature_is_saved_with_the_weights(make_columns: Any) -> None:
+def test_a_temperature_is_saved_with_the_weights() -> None:
     query_set = make_columns(COLUMNS)
     model = VIP.build(ModelSpec(query_set, ["a", "b"], MLP((8,))))
     model.set_temperature(1.4)
@@ -122,14 +121,14 @@ def test_a_temperature_is_saved_with_the_weights(make_columns: Any) -> None:
     assert torch.equal(again.temperature, model.temperature)
 
 
-def test_only_models_made_for_it_are_standardised(make_columns: Any, make_rows: Any) -> None:
+def test_only_models_made_for_it_are_standardised() -> None:
     query_set = make_columns(COLUMNS)
     rows = make_rows(query_set, 5)
     with pytest.raises(ValueError, match="made with standardised=True"):
         ClassifierModel.build(ModelSpec(query_set, ["a", "b"], MLP((8,)))).standardise(rows.x, rows.available)
 
 
-def test_networks_of_ones_own_have_no_config(make_columns: Any) -> None:
+def test_networks_of_ones_own_have_no_config() -> None:
     query_set = make_columns(COLUMNS)
     _, classifier = MLP((4,)).build(query_set, 2, False)
     with pytest.raises(ValueError, match="made by `build`"):
@@ -137,7 +136,7 @@ def test_networks_of_ones_own_have_no_config(make_columns: Any) -> None:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_whether_a_trunk_is_shared_is_part_of_the_config(make_columns: Any, shared: bool) -> None:
+def test_whether_a_trunk_is_shared_is_part_of_the_config(shared: bool) -> None:
     query_set = make_columns(COLUMNS)
     model = VIP.build(ModelSpec(query_set, ["a", "b"], MLP((8,)), shared=shared))
     again = VIP.from_config(query_set, ["a", "b"], model.to_config())
@@ -155,7 +154,7 @@ class Contrary(QuerierClassifier):
         return -super().scores_from(outputs, log_posterior)
 
 
-def test_a_querier_with_scores_of_its_own_is_rolled_out_by_them(make_columns: Any) -> None:
+def test_a_querier_with_scores_of_its_own_is_rolled_out_by_them() -> None:
     torch.manual_seed(0)
     query_set = make_columns(COLUMNS)
     model = Contrary.build(ModelSpec(query_set, ["a", "b"], MLP((8,)))).eval()

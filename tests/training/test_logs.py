@@ -36,12 +36,6 @@ def test_tensorboard_writes_events(tmp_path: Path) -> None:
     assert list((tmp_path / "tensorboard").glob("events*"))
 
 
-def test_without_a_folder_there_is_no_log() -> None:
-    log = open_log(None, "csv", n_kept=0)
-    log.write({"step": 1})
-    log.close()
-
-
 def test_a_log_that_cannot_be_written_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     check_log("csv")
     check_log("tensorboard")

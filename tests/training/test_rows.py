@@ -1,7 +1,6 @@
 """Rows in memory and rows drawn by a rule: streams, initially known answers, shares of classes and fingerprints."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -10,9 +9,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pursuit.training.rows import DrawnRows, GeneratedRows, Rows, ShuffledRows
+from strategies import SEEDS
+from untrained import make_columns, make_rows
 
 KINDS = ["yes_no", "choice", "number", "yes_no", "single", "number"]
-SEEDS = st.integers(0, 10_000)
 
 
 class Coins(GeneratedRows):
@@ -74,7 +74,7 @@ def test_a_stream_goes_on_from_its_state(n_rows: int, before: int, after: int, s
     assert torch.equal(other.get_state(), generator.get_state())
 
 
-def test_rows_take_what_is_initially_known_along(make_columns: Any, make_rows: Any) -> None:
+def test_rows_take_what_is_initially_known_along() -> None:
     rows = make_rows(make_columns(KINDS), 5, missing=0.3, reported=0.3)
     part = rows.take(torch.tensor([3, 1]))
     assert len(part) == 2
@@ -110,7 +110,7 @@ def test_the_prior_is_the_share_of_every_class_with_one_row_more(labels: list[in
     assert float(prior.sum()) == pytest.approx(1)
 
 
-def test_fingerprints_tell_rows_apart(make_columns: Any, make_rows: Any) -> None:
+def test_fingerprints_tell_rows_apart() -> None:
     rows = make_rows(make_columns(KINDS), 5, missing=0.3, reported=0.3)
     same = Rows(rows.x.clone(), rows.available.clone(), rows.y.clone(), rows.initially_known.clone())
     assert same.fingerprint() == rows.fingerprint()

@@ -24,9 +24,10 @@ from pursuit.training.samplers import (
     rolled_out_histories,
     rolled_out_together,
 )
+from strategies import SEEDS
+from untrained import Counting, InOrder, make_columns, make_rows, make_vip
 
 COLUMNS = ["yes_no", "choice", "number", "yes_no", "single", "number"]
-SEEDS = st.integers(0, 10_000)
 SHARES = st.sampled_from([0.0, 0.3])
 
 
@@ -66,7 +67,7 @@ def one_step(sampler: Sampler, pursuer: Pursuer) -> tuple[Rows, Tensor, Tensor]:
 
 
 @given(seed=SEEDS, missing=SHARES)
-def test_exactly_k_queries_are_asked(make_columns: Any, make_rows: Any, seed: int, missing: float) -> None:
+def test_exactly_k_queries_are_asked(seed: int, missing: float) -> None:
     rows = make_rows(make_columns(COLUMNS), 10, seed, missing)
     generator = torch.Generator().manual_seed(seed)
     k = torch.randint(7, (10,), generator=generator)
@@ -77,7 +78,7 @@ def test_exactly_k_queries_are_asked(make_columns: Any, make_rows: Any, seed: in
 
 
 @given(seed=SEEDS, missing=SHARES)
-def test_what_is_initially_known_is_kept(make_columns: Any, make_rows: Any, seed: int, missing: float) -> None:
+def test_what_is_initially_known_is_kept(seed: int, missing: float) -> None:
     rows = make_rows(make_columns(COLUMNS), 10, seed, missing, reported=0.4)
     generator = torch.Generator().manual_seed(seed)
     history = random_histories(rows, torch.randint(7, (10,), generator=generator), generator)
@@ -87,14 +88,14 @@ def test_what_is_initially_known_is_kept(make_columns: Any, make_rows: Any, seed
     assert torch.equal(nothing.asked, rows.initially_known)
 
 
-def test_k_queries_are_asked_on_top_of_what_is_initially_known(make_columns: Any, make_rows: Any) -> None:
+def test_k_queries_are_asked_on_top_of_what_is_initially_known() -> None:
     rows = make_rows(make_columns(COLUMNS), 10, reported=0.4)
     history = random_histories(rows, torch.full((10,), 2), torch.Generator().manual_seed(0))
     left = (~rows.initially_known).sum(dim=1)
     assert (history.asked & ~rows.initially_known).sum(dim=1).tolist() == left.clamp(max=2).tolist()
 
 
-def test_no_queries_on_top_of_what_is_initially_known_are_the_start(make_columns: Any, make_rows: Any) -> None:
+def test_no_queries_on_top_of_what_is_initially_known_are_the_start() -> None:
     rows = make_rows(make_columns(COLUMNS), 10, missing=0.4)
     rows = Rows(rows.x, rows.available, rows.y, torch.ones_like(rows.available))
     history = random_histories(rows, torch.zeros(10, dtype=torch.long), torch.Generator().manual_seed(0))
@@ -134,11 +135,9 @@ def first_queries(pursuer: Pursuer, rows: Rows) -> list[list[int]]:
 
 
 @given(seed=SEEDS, missing=SHARES, reported=SHARES)
-def test_rolling_out_asks_the_first_k_of_a_chain(
-    make_columns: Any, make_rows: Any, make_vip: Any, counting: Any, seed: int, missing: float, reported: float
-) -> None:
+def test_rolling_out_asks_the_first_k_of_a_chain(seed: int, missing: float, reported: float) -> None:
     query_set = make_columns(COLUMNS)
-    rows, model = make_rows(query_set, 8, seed, missing, reported), counting(make_vip(query_set, seed=seed))
+    rows, model = make_rows(query_set, 8, seed, missing, reported), Counting(make_vip(query_set, seed=seed))
     chains = first_queries(model.pursuer, rows)
     k = torch.randint(7, (8,), generator=torch.Generator().manual_seed(seed))
     k = torch.minimum(k, torch.tensor([len(chain) for chain in chains]))
@@ -155,7 +154,7 @@ def test_rolling_out_asks_the_first_k_of_a_chain(
     assert torch.equal(together.known, history.known)
 
 
-def test_rolling_out_leaves_what_is_initially_known_as_it_was(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+def test_rolling_out_leaves_what_is_initially_known_as_it_was() -> None:
     query_set = make_columns(COLUMNS)
     rows = make_rows(query_set, 8, reported=0.3)
     before = rows.initially_known.clone()
@@ -163,20 +162,18 @@ def test_rolling_out_leaves_what_is_initially_known_as_it_was(make_columns: Any,
     assert torch.equal(rows.initially_known, before)
 
 
-def test_nothing_is_rolled_out_of_no_rows(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+def test_nothing_is_rolled_out_of_no_rows() -> None:
     query_set = make_columns(COLUMNS)
     history = rolled_out_histories(make_rows(query_set, 0), torch.zeros(0).long(), make_vip(query_set))
     assert len(history) == 0
 
 
 @pytest.mark.parametrize(("max_queries", "longest"), [(None, 5), (2, 2), (99, 5)])
-def test_rolled_out_lengths_are_uniform_and_leave_one_to_choose(
-    make_columns: Any, make_rows: Any, in_order: Any, max_queries: int | None, longest: int
-) -> None:
+def test_rolled_out_lengths_are_uniform_and_leave_one_to_choose(max_queries: int | None, longest: int) -> None:
     query_set = make_columns(COLUMNS)
     sampler = make_sampler(RolledOutHistories(max_queries), make_rows(query_set, 10), 3000)
     assert sampler.asks_querier
-    history = drawn_once(sampler, in_order(query_set))
+    history = drawn_once(sampler, InOrder(query_set))
     lengths = history.asked.sum(dim=1)
     assert torch.equal(history.asked, torch.arange(6) < lengths[:, None])
     counts = torch.bincount(lengths)
@@ -189,17 +186,10 @@ def test_rolled_out_lengths_are_uniform_and_leave_one_to_choose(
 
 @given(seed=SEEDS, missing=SHARES, reported=SHARES, max_queries=st.integers(1, 6))
 def test_carried_histories_are_beginnings_of_chains(
-    make_columns: Any,
-    make_rows: Any,
-    make_vip: Any,
-    counting: Any,
-    seed: int,
-    missing: float,
-    reported: float,
-    max_queries: int,
+    seed: int, missing: float, reported: float, max_queries: int
 ) -> None:
     query_set = make_columns(COLUMNS)
-    rows, model = numbered(make_rows(query_set, 9, seed, missing, reported)), counting(make_vip(query_set, seed=seed))
+    rows, model = numbered(make_rows(query_set, 9, seed, missing, reported)), Counting(make_vip(query_set, seed=seed))
     chains, initially_known = first_queries(model.pursuer, rows), rows.start().asked
     sampler = make_sampler(CarriedHistories(max_queries, random_share=0), rows, 6, seed)
     steps = 2 * max_queries + 3
@@ -217,7 +207,7 @@ def test_carried_histories_are_beginnings_of_chains(
     assert not sampler.asks_querier
 
 
-def test_a_finished_chain_starts_again_with_the_next_row(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+def test_a_finished_chain_starts_again_with_the_next_row() -> None:
     query_set = make_columns(COLUMNS)
     rows, model = numbered(make_rows(query_set, 50, reported=0.2)), make_vip(query_set)
     sampler = make_sampler(CarriedHistories(3, random_share=0), rows, 8)
@@ -240,7 +230,7 @@ def test_a_finished_chain_starts_again_with_the_next_row(make_columns: Any, make
     assert len(set(seen)) == 40
 
 
-def test_a_chain_with_nothing_left_to_ask_waits_for_its_end(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+def test_a_chain_with_nothing_left_to_ask_waits_for_its_end() -> None:
     query_set = make_columns(["yes_no", "choice", "number"])
     rows = make_rows(query_set, 20)
     rows = numbered(Rows(rows.x, rows.available, rows.y, torch.tensor([[True, False, True]]).expand(20, -1)))
@@ -256,12 +246,10 @@ def test_a_chain_with_nothing_left_to_ask_waits_for_its_end(make_columns: Any, m
 
 
 @pytest.mark.parametrize(("max_queries", "n_rows"), [(5, 2000), (5, 12), (6, 3), (1, 7), (4, 4)])
-def test_chains_have_one_length_and_their_ages_are_spread_evenly(
-    make_columns: Any, make_rows: Any, in_order: Any, max_queries: int, n_rows: int
-) -> None:
+def test_chains_have_one_length_and_their_ages_are_spread_evenly(max_queries: int, n_rows: int) -> None:
     query_set = make_columns(COLUMNS)
     sampler = make_sampler(CarriedHistories(max_queries, random_share=0), make_rows(query_set, 20), n_rows)
-    ages = torch.stack([one_step(sampler, in_order(query_set))[2].sum(dim=1) for _ in range(4 * max_queries)])
+    ages = torch.stack([one_step(sampler, InOrder(query_set))[2].sum(dim=1) for _ in range(4 * max_queries)])
     settled = ages[max_queries:]  # every chain has started again at least once by then
     assert torch.equal(settled[1:], (settled[:-1] + 1) % max_queries)
     for age in settled:
@@ -269,7 +257,7 @@ def test_chains_have_one_length_and_their_ages_are_spread_evenly(
         assert counts.max() - counts.min() <= 1
 
 
-def test_a_share_of_the_batch_is_random(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+def test_a_share_of_the_batch_is_random() -> None:
     query_set = make_columns(COLUMNS)
     rows, model = numbered(make_rows(query_set, 700, missing=0.2)), make_vip(query_set)
     sampler = make_sampler(CarriedHistories(2, random_share=0.75), rows, 2000)
@@ -299,9 +287,7 @@ def test_random_lengths_are_skewed_as_wanted(skew: float, world: Any) -> None:
 
 
 @pytest.mark.parametrize(("share", "n_complete"), [(0.0, 0), (0.3, 300), (1.0, 1000)])
-def test_a_share_of_the_random_histories_is_complete(
-    make_columns: Any, make_rows: Any, make_vip: Any, share: float, n_complete: int
-) -> None:
+def test_a_share_of_the_random_histories_is_complete(share: float, n_complete: int) -> None:
     query_set = make_columns(COLUMNS)
     rows, model = numbered(make_rows(query_set, 700, missing=0.2)), make_vip(query_set)
     sampler = make_sampler(CarriedHistories(2, random_share=0.5, complete_share=share), rows, 2000)
@@ -323,7 +309,7 @@ def test_impossible_shares_of_complete_histories_are_refused(share: float) -> No
         CarriedHistories(complete_share=share)
 
 
-def test_carried_rows_keep_their_targets(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+def test_carried_rows_keep_their_targets() -> None:
     """As they keep their answers, also where chains start again and where a state is loaded."""
     query_set = make_columns(COLUMNS)
     rows, model = numbered(make_rows(query_set, 30)), make_vip(query_set)
@@ -351,9 +337,7 @@ def test_impossible_skews_are_refused(skew: float) -> None:
 
 
 @given(seed=SEEDS)
-def test_carried_chains_keep_what_is_initially_known(
-    make_columns: Any, make_rows: Any, make_vip: Any, seed: int
-) -> None:
+def test_carried_chains_keep_what_is_initially_known(seed: int) -> None:
     query_set = make_columns(COLUMNS)
     rows, model = numbered(make_rows(query_set, 9, seed, missing=0.2, reported=0.3)), make_vip(query_set)
     sampler = make_sampler(CarriedHistories(3, random_share=0.5), rows, 8, seed)
@@ -379,7 +363,7 @@ def test_impossible_lengths_are_refused(settings: Any, max_queries: int) -> None
         settings(max_queries=max_queries)
 
 
-def test_only_carried_histories_need_to_know_what_is_asked(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+def test_only_carried_histories_need_to_know_what_is_asked() -> None:
     query_set = make_columns(COLUMNS)
     rows, model = make_rows(query_set, 20), make_vip(query_set)
     for settings in (RandomHistories(3), RolledOutHistories(3)):
@@ -400,14 +384,7 @@ def test_only_carried_histories_need_to_know_what_is_asked(make_columns: Any, ma
 @given(n_before=st.integers(0, 9), seed=SEEDS, share=st.sampled_from([0.0, 0.5]), reported=SHARES)
 @pytest.mark.parametrize("histories", ["random", "rolled out", "carried"])
 def test_a_sampler_goes_on_from_its_state(
-    make_columns: Any,
-    make_rows: Any,
-    make_vip: Any,
-    histories: str,
-    n_before: int,
-    seed: int,
-    share: float,
-    reported: float,
+    histories: str, n_before: int, seed: int, share: float, reported: float
 ) -> None:
     query_set = make_columns(COLUMNS)
     rows, model = numbered(make_rows(query_set, 11, seed, missing=0.2, reported=reported)), make_vip(query_set)
@@ -435,7 +412,7 @@ def test_a_sampler_goes_on_from_its_state(
         assert torch.equal(drawn.available, drawn_again.available)
 
 
-def test_a_state_stays_what_it_was(make_columns: Any, make_rows: Any, make_vip: Any) -> None:
+def test_a_state_stays_what_it_was() -> None:
     query_set = make_columns(COLUMNS)
     sampler = make_sampler(CarriedHistories(4), make_rows(query_set, 11), 6)
     state = sampler.state()

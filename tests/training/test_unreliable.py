@@ -8,16 +8,17 @@ import torch
 from pursuit import ColumnQueries, yes_no
 from pursuit.queries import PatchQueries
 from pursuit.registry import from_config, to_config
-from pursuit.training.rows import Rows, Unreliable, UnreliableRows, answer_features
+from pursuit.training.rows import ChangedRows, Rows, Unreliable, answer_features, unreliable
+from untrained import make_columns, make_rows
 
 
-def made(make_columns: Any, make_rows: Any, n: int = 4000) -> tuple[Any, Rows]:
+def made(n: int = 4000) -> tuple[Any, Rows]:
     query_set = make_columns(["yes_no", "choice", "number"])
     return query_set, make_rows(query_set, n, 0)
 
 
-def test_answers_are_withheld_and_wrong_as_often_as_is_said(make_columns: Any, make_rows: Any) -> None:
-    query_set, rows = made(make_columns, make_rows)
+def test_answers_are_withheld_and_wrong_as_often_as_is_said() -> None:
+    query_set, rows = made()
     features = answer_features(query_set, torch.device("cpu"))
     found = Unreliable(0.2, 0.1)(rows, features, torch.Generator().manual_seed(1))
     withheld = (rows.available & ~found.available).float().mean(dim=0)
@@ -34,8 +35,8 @@ def test_answers_are_withheld_and_wrong_as_often_as_is_said(make_columns: Any, m
     assert torch.equal(found.y, rows.y)
 
 
-def test_nothing_changes_at_rates_of_zero_nor_what_is_initially_known(make_columns: Any, make_rows: Any) -> None:
-    query_set, rows = made(make_columns, make_rows, 100)
+def test_nothing_changes_at_rates_of_zero_nor_what_is_initially_known() -> None:
+    query_set, rows = made(100)
     features = answer_features(query_set, torch.device("cpu"))
     generator = torch.Generator().manual_seed(1)
     same = Unreliable(0.0, 0.0)(rows, features, generator)
@@ -51,12 +52,12 @@ def test_nothing_changes_at_rates_of_zero_nor_what_is_initially_known(make_colum
     assert not given.available[:, 1:].all()
 
 
-def test_a_stream_draws_mistakes_again_and_follows_from_its_generator(make_columns: Any, make_rows: Any) -> None:
-    query_set, rows = made(make_columns, make_rows, 8)
+def test_a_stream_draws_mistakes_again_and_follows_from_its_generator() -> None:
+    query_set, rows = made(8)
 
-    def stream() -> UnreliableRows:
+    def stream() -> ChangedRows:
         generator = torch.Generator().manual_seed(3)
-        return UnreliableRows(rows.stream(generator), Unreliable(0.3, 0.3), query_set, generator)
+        return unreliable(rows.stream(generator), Unreliable(0.3, 0.3), query_set, generator)
 
     first, again = stream(), stream()
     drawn = [first.next(8) for _ in range(3)]
@@ -77,7 +78,7 @@ def test_some_questions_are_answered_less_reliably_than_others() -> None:
     rows = Rows(torch.ones(4000, 3), torch.ones(4000, 3, dtype=torch.bool), torch.zeros(4000, dtype=torch.long))
     settings = Unreliable(0.0, 0.1, {"b": (0.3, 0.0), "c": (0.0, 0.5)})
     generator = torch.Generator().manual_seed(0)
-    found = UnreliableRows(rows.stream(generator), settings, query_set, generator).take(4000)
+    found = unreliable(rows.stream(generator), settings, query_set, generator).take(4000)
     assert (found.x < 0).float().mean(dim=0).tolist() == pytest.approx([0.1, 0.0, 0.5], abs=0.03)
     assert (~found.available).float().mean(dim=0).tolist() == pytest.approx([0.0, 0.3, 0.0], abs=0.03)
     assert from_config(to_config(settings)) == settings

@@ -34,6 +34,7 @@ from pursuit.sessions.why import ImaginedAnswer, Why, bits_told
 from pursuit.training import AdamW, Batch
 from pursuit.training.rows import Rows
 from pursuit.vip import choose_straight_through
+from untrained import make_columns, make_rows, make_vip
 
 NAMES = ["test", "question", "coin", "age"]
 
@@ -77,9 +78,7 @@ def rows_of(fitted: VIPClassifier, n: int = 30) -> Rows:
 @pytest.mark.parametrize(
     ("network", "shared"), [(MLP((8,)), False), (MLP((8,)), True), (SetNetwork(5, "sum", 6), True)]
 )
-def test_it_takes_nothing_from_querier_and_classifier(
-    make_columns: Any, make_rows: Any, network: NetworkSettings, shared: bool
-) -> None:
+def test_it_takes_nothing_from_querier_and_classifier(network: NetworkSettings, shared: bool) -> None:
     """The loss is the paper's with the surprise of the answers added, which no gradient of theirs comes from."""
     query_set = make_columns(["yes_no", "choice", "number"])
     rows = make_rows(query_set, 40, missing=0.2)
@@ -277,7 +276,7 @@ def test_chains_end_when_no_query_promises_more_than_the_rule_says(fitted: VIPCl
     assert 0 < np.mean([len(chain) for chain in chains]) < 4
 
 
-def test_without_an_answer_model_the_rule_is_refused(fitted: VIPClassifier, make_vip: Any) -> None:
+def test_without_an_answer_model_the_rule_is_refused(fitted: VIPClassifier) -> None:
     model = make_vip(beside(fitted.model_).query_set, dtype=torch.float)
     rows = rows_of(fitted)
     assert model.possible_answers(rows.take(slice(1)).start(), 0) == ()

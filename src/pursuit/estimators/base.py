@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from torch import Tensor
 
 from pursuit.estimators import saving
@@ -22,7 +22,6 @@ from pursuit.estimators.plan import Reason
 from pursuit.estimators.tuned import Ranges
 from pursuit.estimators.validation import (
     check_cost_of_labels,
-    checked_weights,
     group_numbers,
     known_answers,
     refusing_more_than_memory,
@@ -357,7 +356,9 @@ class PursuitEstimator(BaseEstimator, ABC):
         y = self._labels(X, y)
         if len(y) == 0:
             raise ValueError("The table is empty: it has 0 rows, and at least one is needed.")
-        weight = None if sample_weight is None else checked_weights(sample_weight, y)
+        weight: np.ndarray | None = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
         group = None if groups is None else group_numbers(groups, y)
         if weight is not None and not weight.all():
             X, y, weight, group, initially_known = rows_that_count(X, y, weight, group, initially_known)

@@ -49,23 +49,17 @@ ROUNDED = 1e-5
 """By what share a probability may differ between one computation of it and another."""
 
 
-def _grid() -> np.ndarray:
-    # Equal steps of log odds: confidences crowd near 1. Rounded as beliefs are, so that files and pages compare alike.
-    odds = np.arange(12, -8.001, -0.05)
-    return np.append(1 / (1 + np.exp(-odds)), 0.0).astype(np.float32)
-
-
-LEVELS = _grid()
-"""The confidences that may become thresholds, from the safest to the boldest: (G,)."""
+LEVELS = np.append(1 / (1 + np.exp(-np.arange(12, -8.001, -0.05))), 0.0).astype(np.float32)
+"""The confidences that may become thresholds, from the safest to the boldest: (G,). They are at equal steps of log
+odds, because confidences crowd near 1, and rounded as beliefs are, so that files and pages compare alike."""
 
 
 @dataclass(frozen=True)
 class HeldOutChains:
     """What the model believes of N rows from question to question, for as long as nothing guaranteed stops them."""
 
-    confidence: (
-        np.ndarray
-    )  # (N, T + 1) float32, how probable the likeliest label is after t questions; -1 beyond the end
+    confidence: np.ndarray
+    """(N, T + 1) float32, how probable the likeliest label is after t questions; -1 beyond the end."""
     wrong: np.ndarray  # (N, T + 1) bool, whether that label is wrong
 
     def __len__(self) -> int:
@@ -93,13 +87,10 @@ class HeldOutChains:
 
     def at_every_level(self) -> tuple[np.ndarray, np.ndarray]:
         """After how many questions each of `LEVELS` decides each row, and whether wrongly: (G, N) each."""
-        reached = np.maximum.accumulate(self.confidence, axis=1)  # (N, T + 1), rising
-        stops = np.stack([np.searchsorted(row, LEVELS) for row in reached], axis=1) if len(self) else _nothing()
+        stops = np.zeros((len(LEVELS), len(self)), dtype=np.int64)
+        for row, reached in enumerate(np.maximum.accumulate(self.confidence, axis=1)):  # (T + 1,), rising
+            stops[:, row] = np.searchsorted(reached, LEVELS)
         return stops, np.stack([self.wrong_at(at) for at in stops])
-
-
-def _nothing() -> np.ndarray:
-    return np.zeros((len(LEVELS), 0), dtype=np.int64)
 
 
 def p_value(n_wrong: np.ndarray, n_decided: np.ndarray, alpha: float) -> np.ndarray:

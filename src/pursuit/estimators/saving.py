@@ -3,6 +3,7 @@ pickle, and no class is imported because a file names it: all are looked up in t
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import astuple
 from itertools import zip_longest
@@ -27,6 +28,7 @@ from pursuit.version import __version__
 
 FORMAT = 8
 DESCRIPTION, WEIGHTS = "model.json", "model.safetensors"
+TRY_AGAIN = "Copy the whole folder again, or train again."
 RUN = "run.json"
 """Says in a folder what is trained there."""
 LEARNED = {"n_features_in_": int, "has_initially_known_": bool}
@@ -121,7 +123,7 @@ def load(folder: str | Path) -> Any:
     except UnknownName as error:
         raise UnknownName(f"{folder} cannot be loaded. {error!s:.1000}") from None  # which may quote anything
     except DamagedFile as error:
-        raise DamagedFile(f"{folder} is damaged: {error}. Copy the whole folder again, or train again.") from error
+        raise DamagedFile(f"{folder} is damaged: {error}. {TRY_AGAIN}") from error
     except Exception as error:  # what somebody wrote by hand may go wrong anywhere
         raise DamagedFile(
             f"{folder / DESCRIPTION} does not fit the code installed here ({type(error).__name__}: {error!s:.1000}). "
@@ -144,10 +146,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], bytes]:
             ) from None
         if weights is not None:
             return description, weights
-    raise DamagedFile(
-        f"{folder / WEIGHTS} is damaged or belongs to another {DESCRIPTION}. Copy the whole folder again, or train "
-        "again."
-    )
+    raise DamagedFile(f"{folder / WEIGHTS} is damaged or belongs to another {DESCRIPTION}. {TRY_AGAIN}")
 
 
 def fingerprint(folder: str | Path) -> str:
@@ -177,8 +176,9 @@ def _build(description: dict[str, Any], weights: bytes) -> Any:
     check_notes(description["notes"])
     classifier.model_, classifier.notes_ = model, description["notes"]
     setattr(classifier, classifier.labels_attribute, classes)
-    rules = {name: _rule(kept[name]) for name in ("stop", "guaranteed")}
-    classifier.stop_, classifier.guaranteed_ = rules["stop"], rules["guaranteed"]
+    for name in ("stop", "guaranteed"):
+        rule = None if kept[name] is None else settings_from(kept[name], StoppingRule)  # type: ignore[type-abstract]
+        setattr(classifier, f"{name}_", rule)
     classifier.chosen_ = tuple(Reason(*reason) for reason in kept["chosen"])
     for name, kind in LEARNED.items():
         if type(kept[name]) is not kind:
@@ -202,10 +202,6 @@ def check_notes(notes: Any) -> None:
             raise TypeError(f"notes.task.{name} cannot be {value!r:.100}")
 
 
-def _rule(config: Any) -> StoppingRule | None:
-    return None if config is None else settings_from(config, StoppingRule)  # type: ignore[type-abstract]
-
-
 def _without_model(folder: Path) -> str:
     """What to do about a folder that is not a model."""
     if (folder / RUN).exists():
@@ -223,29 +219,22 @@ def _without_model(folder: Path) -> str:
 
 def _read_description(folder: Path) -> dict[str, Any]:
     check_model(folder)
+    damaged = f"{folder / DESCRIPTION} is damaged: {{}}. {TRY_AGAIN}"
     try:
         description = read_json(folder / DESCRIPTION)
     except FileNotFoundError:
         raise FileNotFoundError(_without_model(folder)) from None
     except (ValueError, OSError):
-        raise DamagedFile(
-            f"{folder / DESCRIPTION} is damaged: it is not JSON. Copy the whole folder again, or train again."
-        ) from None
+        raise DamagedFile(damaged.format("it is not JSON")) from None
     version = description.get("format") if isinstance(description, dict) else None
     if not isinstance(version, int):
-        raise DamagedFile(
-            f"{folder / DESCRIPTION} is damaged: it does not say its format. Copy the whole folder again, or train "
-            "again."
-        )
+        raise DamagedFile(damaged.format("it does not say its format"))
     if version != FORMAT:
         written = f"{folder} was written by pursuit {description.get('pursuit')} in format {version}, but this version"
         advice = "Update pursuit." if version > FORMAT else "Train the model again."
         raise DamagedFile(f"{written} reads format {FORMAT}. {advice}")
     if description.get("description_sha256") != _checksum(description):
-        raise DamagedFile(
-            f"{folder / DESCRIPTION} is damaged: its checksum does not match. Copy the whole folder again, or train "
-            "again."
-        )
+        raise DamagedFile(damaged.format("its checksum does not match"))
     return description
 
 
@@ -291,7 +280,7 @@ class Sizes(TorchDispatchMode):
         if name in MAKE:
             self._count(_n_numbers(name, args), (kwargs or {}).get("dtype"))
         elif name in MAKE_LIKE:
-            self._count(_product(args[1]) * (args[0].numel() if name == "repeat" else 1))
+            self._count(math.prod(args[1]) * (args[0].numel() if name == "repeat" else 1))
         elif (n_numbers := _broadcast_size(args)) > NOTABLE:
             self._count(n_numbers)
         return func(*args, **(kwargs or {}))
@@ -312,7 +301,7 @@ def _n_numbers(name: str, args: Any) -> int:
         return int(args[2])
     if name == "eye":
         return int(args[0]) * int(args[-1])
-    return _product(args[0])
+    return math.prod(args[0])
 
 
 def _broadcast_size(args: Any) -> int:
@@ -322,14 +311,7 @@ def _broadcast_size(args: Any) -> int:
     sizes = [{*dimension} - {1} for dimension in zip_longest(*shapes, fillvalue=1)]
     if len(shapes) < 2 or any(len(different) > 1 for different in sizes):
         return 0
-    return _product(size for different in sizes for size in different)
-
-
-def _product(sizes: Any) -> int:
-    product = 1
-    for size in sizes:
-        product *= int(size)
-    return product
+    return math.prod(size for different in sizes for size in different)
 
 
 def load_weights(model: nn.Module, saved: Mapping[str, Tensor]) -> None:

@@ -9,7 +9,7 @@ that did not see the row they were made from, so that no label leaks into its ow
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -157,7 +157,7 @@ def taught(
     real = replace(rows, target=label_share * of_label + (1 - label_share) * own)
     copies = [replace(copy, target=target) for copy, target in zip(lesson.copies, made, strict=True)]
     parts = [part for copy in copies for part in (*[real] * REAL_ROWS, copy)] or [real]
-    return Teaching(_joined(parts), replace(rows, target=own), ", ".join(near))
+    return Teaching(Rows.concatenated(parts), replace(rows, target=own), ", ".join(near))
 
 
 def can_teach(rows: Rows, labels: Labels, teachers: Teachers) -> bool:
@@ -309,11 +309,3 @@ def _folds(lesson: Lesson) -> list[tuple[np.ndarray, np.ndarray]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of labels with fewer rows than folds
         return list(StratifiedKFold(n_folds, **options).split(y, y))
-
-
-def _joined(parts: Sequence[Rows]) -> Rows:
-    def together(name: str) -> Any:
-        own = [getattr(part, name) for part in parts]
-        return None if own[0] is None else torch.cat(own)
-
-    return Rows(**{field.name: together(field.name) for field in fields(Rows)})

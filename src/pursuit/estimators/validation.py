@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from scipy.sparse import issparse
 from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
+from sklearn.utils.validation import check_consistent_length, validate_data
 from torch import Tensor
 
 from pursuit.inference.pursuer import Labels, label_list
@@ -176,12 +176,6 @@ def refusing_more_than_memory(name: str) -> Iterator[None]:
 
 
 BALANCED = "balanced"
-
-
-def checked_weights(sample_weight: Any, y: np.ndarray) -> np.ndarray:
-    """The weights of rows as numbers (N,): 0 or more, not all of them 0."""
-    weights: np.ndarray = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
-    return weights
 
 
 def check_class_weight(class_weight: Any) -> None:

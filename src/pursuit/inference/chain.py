@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 NOT_SURE = "Not sure, a person must decide; most probable: "
 """What a chain's text says before the prediction if its stopping rule does not vouch for it."""
 UNKNOWN = "unknown"
+"""What a chain's text says for a query that could not be answered."""
 MOST_IN_NOTEBOOKS = 10
 """How many chains a notebook shows."""
-"""What a chain's text says for a query that could not be answered."""
 CHAINS_SCHEMA = "pursuit/chains/1"
 """The version of the JSON that chains are written as: docs/schemas/chains-1.json describes it."""
 

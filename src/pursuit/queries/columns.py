@@ -121,13 +121,15 @@ class ColumnQueries(QuerySet):
         frame = table.drop(columns=list(file.never_asked), errors="ignore")
         texts, costs = texts or {}, costs or {}
         checked = check_column_types({**file.column_types, **(column_types or {})}, list(frame.columns))
-        options: dict[str, Any] = {
-            "floats_are_numbers": is_float_array(data),
-            "ask_all": ask_all,
-            "missing_informs": missing_informs,
-        }
-        options |= {"labels": labels, "language": language}
-        guess, refused = guess_askable(frame, checked, **options)
+        guess, refused = guess_askable(
+            frame,
+            checked,
+            floats_are_numbers=is_float_array(data),
+            ask_all=ask_all,
+            missing_informs=missing_informs,
+            labels=labels,
+            language=language,
+        )
         if refused:
             warnings.warn(f"Not asked for. {refused}", stacklevel=2)
         guess.report(stacklevel=2)

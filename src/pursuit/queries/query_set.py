@@ -234,39 +234,36 @@ class QuerySet(nn.Module, ABC):
         allowed = self.allowed(x, known, asked)
         return asked if allowed is None else ~allowed
 
+    @property
+    def _groups(self) -> Gate | None:
+        """The gate, where some queries are asked together."""
+        return self._gate if self._gate is not None and self._gate.has_groups else None
+
     def prices(self, asked: Tensor) -> Tensor:
         """What it takes to ask each query (Q,) or (B, Q): its cost, and that of its group where it would begin one."""
-        if self._gate is None or not self._gate.has_groups:
-            return self.costs
-        return self._gate.prices(self.costs, asked)
+        return self.costs if self._groups is None else self._groups.prices(self.costs, asked)
 
     def group_scores(self, scores: Tensor, closed: Tensor, per_cost: bool = False) -> Tensor:
         """Scores in bits (B, Q), or in bits per cost, by which to choose among what is not `closed` (B, Q): members of
         a group stand for all of it."""
-        if self._gate is None or not self._gate.has_groups:
+        if self._groups is None:
             return scores
         weights = self.costs.clamp(min=FREE) if per_cost else torch.ones_like(self.costs)
-        return self._gate.group_scores(scores, closed, weights)
+        return self._groups.group_scores(scores, closed, weights)
 
     def in_group(self, last: Tensor, allowed: Tensor | None) -> Tensor | None:
         """Whether more is `allowed` (B, Q) of the group of the query that was asked `last` (B,), -1 before the first;
         None where there are no groups."""
-        if self._gate is None or not self._gate.has_groups or allowed is None:
-            return None
-        return self._gate.in_group(last, allowed)
+        return None if self._groups is None or allowed is None else self._groups.in_group(last, allowed)
 
     def whole_groups(self, chosen: Tensor) -> Tensor:
         """What is `chosen` (B, Q), one-hot or relaxed, with all that is asked together with it; differentiable."""
-        if self._gate is None or not self._gate.has_groups:
-            return chosen
-        return self._gate.whole_groups(chosen)
+        return chosen if self._groups is None else self._groups.whole_groups(chosen)
 
     @property
     def first_of_group(self) -> Tensor | None:
         """The first member of the group of each query (Q,), or the query itself; None where there are no groups."""
-        if self._gate is None or not self._gate.has_groups:
-            return None
-        return self._gate.first_of_group
+        return None if self._groups is None else self._groups.first_of_group
 
     def known_beforehand(self, n_rows: int, given: Tensor | None = None) -> Tensor | None:
         """What is known of `n_rows` rows before anything is asked (n_rows, Q): what is `given`, and what the order

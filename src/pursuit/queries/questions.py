@@ -239,11 +239,9 @@ LONGEST = 120
 """Choices that take a longer line are written one a line."""
 
 
-def parse(
-    text: str, folder: Path | None = None
-) -> tuple[tuple[QuestionSettings, ...], tuple[Group, ...], Presentation]:
-    """The settings, the groups and the presentation that a TOML text holds, which stands in a file in `folder`; raises
-    ValueError saying what is wrong."""
+def parse(text: str, folder: Path | None = None) -> "Questions":
+    """The questions that a TOML text holds, which stands in a file in `folder`; raises ValueError saying what is
+    wrong."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -271,8 +269,7 @@ def parse(
                 )
             questions[column] = replace(settings, cost=cost / len(group.queries))
     own = (tables.get(name, {}) for name in ("interview", "results", "languages"))
-    presentation = _presentation(*own, folder=folder)
-    return tuple(questions.values()), tuple(groups), presentation
+    return Questions(tuple(questions.values()), tuple(groups), _presentation(*own, folder=folder))
 
 
 def _group(name: str, value: Any) -> tuple[Group, float | None]:
@@ -459,11 +456,6 @@ def _only_after(value: Any, where: str) -> tuple[tuple[str, tuple[str, ...]], ..
 # Writing
 
 
-def toml_text(settings: Sequence[QuestionSettings], groups: Sequence[Group], presentation: Presentation) -> str:
-    """The file that reads as these questions."""
-    return "\n".join([*_presentation_text(presentation), *map(_question_text, settings), *_groups_text(groups)])
-
-
 def _presentation_text(presentation: Presentation) -> list[str]:
     def table(name: str, keys: Iterable[str], values: Any) -> str:
         lines = [f"{key} = {_toml(getattr(values, key))}" for key in keys if getattr(values, key)]
@@ -479,13 +471,8 @@ def _presentation_text(presentation: Presentation) -> list[str]:
     return [*own, *results, *spoken]
 
 
-def draft_text(
-    settings: Sequence[QuestionSettings],
-    groups: Sequence[Group],
-    seen: Mapping[str, tuple[float, float]],
-    command: str,
-) -> str:
-    """The same with comments for those who edit it; `seen` has the range of numbers in the rows."""
+def draft_text(questions: "Questions", seen: Mapping[str, tuple[float, float]], command: str) -> str:
+    """A file with comments for those who edit it; `seen` has the range of numbers in the rows."""
     width = max(map(len, KEYS))
     head = [
         "What is asked, and how. Edit this file, then train with:",
@@ -499,8 +486,8 @@ def draft_text(
         'Other languages: [languages.de] "Which noise?" = "Welches Geräusch?", for every text, choice, label and unit.',
     ]
     comments = "".join(f"# {line}".rstrip() + "\n" for line in head)
-    parts = [_question_text(one, _suggestions(one, seen.get(one.name))) for one in settings]
-    return "\n".join([comments, *parts, *(_groups_text(groups) or ["# [groups]\n# name = []\n"])])
+    parts = [_question_text(one, _suggestions(one, seen.get(one.name))) for one in questions.settings]
+    return "\n".join([comments, *parts, *(_groups_text(questions.groups) or ["# [groups]\n# name = []\n"])])
 
 
 def _suggestions(one: QuestionSettings, seen: tuple[float, float] | None) -> dict[str, str]:
@@ -608,7 +595,7 @@ class Questions:
         except UnicodeDecodeError:
             raise ValueError(f"{path} is not UTF-8 text. Save it in UTF-8.") from None
         try:
-            return cls(*parse(text, path.parent), where=str(path))
+            return replace(parse(text, path.parent), where=str(path))
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
@@ -630,17 +617,18 @@ class Questions:
         never = tuple(QuestionSettings(name, ask="never") for name in never_asked)
         numbers = [query for query in query_set.queries if isinstance(query, Number) and not isinstance(query, Date)]
         seen = {query.name: query.seen for query in numbers if query.seen}
-        return draft_text((*questions.settings, *never), questions.groups, seen, command)
+        return draft_text(replace(questions, settings=(*questions.settings, *never)), seen, command)
 
     def to_toml(self) -> str:
         """The file that reads as these questions."""
-        return toml_text(self.settings, self.groups, self.presentation)
+        questions = map(_question_text, self.settings)
+        return "\n".join([*_presentation_text(self.presentation), *questions, *_groups_text(self.groups)])
 
     @staticmethod
     def presented(notes: Mapping[str, Any]) -> Presentation:
         """How the interview of a model is presented, by the questions file in the `notes_` of its training."""
         text = notes.get("task", {}).get("questions")
-        return parse(text)[2] if isinstance(text, str) else Presentation()
+        return parse(text).presentation if isinstance(text, str) else Presentation()
 
     def check_results(self, labels: Sequence[str] | None) -> None:
         """Raise ValueError for what is said of a result that is none of the labels; None: a number is predicted."""

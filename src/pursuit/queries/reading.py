@@ -160,7 +160,7 @@ MISSING_WORDS = frozenset(
     ("", "?", "??", "n/a", "na", "#n/a", "nan", "<na>", "nat", "none", "null", "nil", "-", "--", "---", ".", "...")
 ) | {"unknown", "missing", "not available", "not known", "not given", "k.a.", "unbekannt", "inconnu"}
 """What people write among numbers where there is none, in lower case."""
-MAX_NAMED = 5
+MAX_NAMED, MOST_COLUMNS = 5, 6
 MOST_DIGITS = 300
 DIGIT = re.compile(r"\d|inf", re.IGNORECASE)
 Column = pd.Series | np.ndarray
@@ -382,7 +382,7 @@ def refusal(query: Choice | Number, value: Any) -> ValueError:
     )
 
 
-def _and(parts: Sequence[str], most: int = 6) -> str:
-    if len(parts) > most:
-        return f"{', '.join(parts[:most])} and of {len(parts) - most} more columns"
+def _and(parts: Sequence[str]) -> str:
+    if len(parts) > MOST_COLUMNS:
+        return f"{', '.join(parts[:MOST_COLUMNS])} and of {len(parts) - MOST_COLUMNS} more columns"
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

@@ -10,11 +10,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    pass
-
+from typing import Any
 
 ENDINGS = (".xlsx", ".xlsm", ".json", ".jsonl", ".ndjson")
 UNIT = re.compile(r"(?<!\[)\$|[%€£¥]|EUR|USD|GBP|CHF")

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pursuit.estimators.lazy_imports import without_statistics
+from pursuit.inference.pursuer import label_list
 from pursuit.queries.column import NO_WORDS, YES_WORDS, listed
 from pursuit.queries.reading import Column, columns_of, is_plain_number, parse_numbers, plain_numbers
 from pursuit.tables.arrow import existing_column
@@ -55,10 +56,11 @@ def target_values(column: pd.Series, regress: bool = False, where: str = "the ro
     return column.to_numpy() if pd.api.types.is_bool_dtype(column) else column.astype(str).to_numpy(dtype=str)
 
 
-def same_labels(classes: Sequence[Any], counts: Sequence[int]) -> dict[str, str]:
+def same_labels(classes: Sequence[Any] | np.ndarray, counts: Sequence[int] | np.ndarray) -> dict[str, str]:
     """Spellings of labels that mean another one, and that one: words that differ only in case or spaces, of which the
     most frequent counts, and all words for yes and for no where there are no others, of which the longest counts.
     Single letters stay different, but for Y and N among such words."""
+    classes = label_list(classes)
     if not all(isinstance(label, str) for label in classes):
         return {}
     rows = dict(zip(classes, counts, strict=True))
@@ -189,20 +191,19 @@ def is_amount(labels: pd.Series) -> bool:
     """Whether numbers are not classes but amounts."""
     if not pd.api.types.is_numeric_dtype(labels) or pd.api.types.is_bool_dtype(labels):
         return False
-    n_labels, n_rows, are_whole = labels.nunique(), len(labels), _are_whole(labels)
+    n_labels, are_whole = labels.nunique(), _are_whole(labels)
     are_few = n_labels <= (MANY_NUMBERS if are_whole else MAX_FRACTIONS)
-    return not are_few and not (are_whole and n_rows >= ROWS_PER_NUMBER * n_labels)
+    return not are_few and not (are_whole and len(labels) >= ROWS_PER_NUMBER * n_labels)
 
 
 def refuse_amounts(labels: pd.Series, where: str) -> None:
     """Raise ValueError for numbers that are not classes but amounts."""
     if is_amount(labels):
-        n_labels, n_rows, are_whole = labels.nunique(), len(labels), _are_whole(labels)
-        what = "whole numbers" if are_whole else "fractions"
+        what = "whole numbers" if _are_whole(labels) else "fractions"
         raise ValueError(
-            f"Column '{labels.name}' of {where} has {n_labels} different {what} in {n_rows:,} rows, but a label is "
-            "one of a few classes. To predict the number itself, add --regress; to predict classes, group the values "
-            "first, or write them as words if each is a class."
+            f"Column '{labels.name}' of {where} has {labels.nunique()} different {what} in {len(labels):,} rows, but "
+            "a label is one of a few classes. To predict the number itself, add --regress; to predict classes, group "
+            "the values first, or write them as words if each is a class."
         )
 
 

@@ -507,7 +507,7 @@ def divided(
     """What may be asked, labels or numbers, and what decides which rows may be held out."""
     where = table.text.path.name
     X, y = split_target(table.frame, target, where, regress)
-    y = y if regress else with_same(y, same_labels(*_counted(y)))
+    y = y if regress else with_same(y, same_labels(*np.unique(y, return_counts=True)))
     classes = np.zeros(len(y)) if regress else y  # numbers make no classes
     if group is not None and time is not None:
         raise ValueError("Rows are held out by --group or by --time: leave one of them out.")
@@ -519,11 +519,6 @@ def divided(
         times = time_numbers(column, time, lambda row: table.line(column.index[row]))
         return X, y, Division(classes, times=times, column=time)
     return X, y, Division(classes)
-
-
-def _counted(labels: np.ndarray) -> tuple[list[Any], list[int]]:
-    classes, counts = np.unique(labels, return_counts=True)
-    return classes.tolist(), counts.tolist()
 
 
 def refuse_csv_options(**options: Any) -> None:

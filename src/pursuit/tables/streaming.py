@@ -124,7 +124,7 @@ def find_labels(
         raise ValueError(f"Column '{target}' of {table.where} has no labels: all its values are missing.")
     values, classes = _classes(list(found), target, table)
     counts = np.array([used[value] for value in values])
-    same = same_labels(classes.tolist(), counts.tolist())
+    same = same_labels(classes, counts)
     classes, class_of = np.unique(with_same(classes, same), return_inverse=True)
     counts = np.bincount(class_of, counts, len(classes)).astype(np.int64)
     written = pa.array(values, pa.large_string() if column_type == "words" else None)
@@ -515,7 +515,7 @@ class ParquetStream(RowStream):
             self._position += len(part)
             wanted -= len(part)
             parts.append(rows.take(part))
-        rows = parts[0] if len(parts) == 1 else _joined(parts)
+        rows = parts[0] if len(parts) == 1 else Rows.concatenated(parts)
         if n not in self._ready:
             self._ready[n] = rows
         else:
@@ -625,10 +625,6 @@ class _Filling:
 
 def _tensors(rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return rows.x, rows.available, rows.y
-
-
-def _joined(parts: list[Rows]) -> Rows:
-    return Rows(*(torch.cat(tensors) for tensors in zip(*map(_tensors, parts), strict=True)))
 
 
 class _Ahead:

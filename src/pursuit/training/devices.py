@@ -65,9 +65,6 @@ class OneProcess:
     def autocast(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def all_reduce(self, value: Any, reduce_op: str = "mean") -> Any:
-        return value
-
     def broadcast(self, value: Any) -> Any:
         return value
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from pursuit.inference.rollout import pursue_in_batches
@@ -115,14 +116,11 @@ class HeldOut:
             for step in pursue_in_batches(model, rows.x, rows.available, Budget(limit), rows.initially_known):
                 asked = step.n_asked > 0  # before that, the belief is that of all rows
                 here, log_posterior = step.rows[asked], step.log_posterior[asked].float()
-                total[:, here] += torch.stack([_label_loss(log_posterior / t, rows.y[here]) for t in TEMPERATURES])
+                losses = [F.cross_entropy(log_posterior / t, rows.y[here], reduction="none") for t in TEMPERATURES]
+                total[:, here] += torch.stack(losses)
                 n[here] += 1
         weight = rows.weight if rows.weight is not None else torch.ones(len(rows), device=device)
         return total / n.clamp(min=1), weight * (n > 0)
-
-
-def _label_loss(logits: Tensor, y: Tensor) -> Tensor:
-    return torch.nn.functional.cross_entropy(logits, y, reduction="none")
 
 
 def split_by_group(y: np.ndarray, groups: np.ndarray, n_held_out: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ from pursuit.training.devices import OneProcess
 from pursuit.training.flat_adamw import FlatAdamW
 from pursuit.training.held_out import EarlyStopping, HeldOut, Kept
 from pursuit.training.learner import Learner
-from pursuit.training.rows import AugmentedRows, RowSource, RowStream, UnreliableRows
+from pursuit.training.rows import RowSource, RowStream, augmented, unreliable
 from pursuit.training.samplers import Batch
 from pursuit.training.schedule import AdamW, Stage
 from pursuit.training.step import TrainingStep
@@ -91,9 +91,9 @@ class Trainer:
         self.model.set_temperature(1.0)
         stream: RowStream = self.stream
         if stage.augment is not None:
-            stream = AugmentedRows(stream, stage.augment, self.generator)
+            stream = augmented(stream, stage.augment, self.generator)
         if stage.unreliable is not None:
-            stream = UnreliableRows(stream, stage.unreliable, self.model.query_set, self.generator)
+            stream = unreliable(stream, stage.unreliable, self.model.query_set, self.generator)
         sampler = stage.histories.sampler(stream, stage.batch_size // self.fabric.world_size, self.generator)
         parameters: list[Tensor] = [p for p in self.model.parameters() if p.requires_grad]
         optimizer, flat = self._optimizer(stage, parameters)
@@ -124,6 +124,7 @@ class Trainer:
 
     def _run_stage(self, stage: Stage) -> Iterator[Report]:
         n_steps = stage.n_steps(len(self.rows))
+        n_later = sum(later.n_steps(len(self.rows)) for later in self.stages[self.stage_index + 1 :])
         every = max(1, n_steps // REPORTS_PER_STAGE)
         loss_sum, n_summed = self.training_step.loss_sum.zero_(), 0
         started, first_step = time.monotonic(), self.step_index
@@ -153,7 +154,7 @@ class Trainer:
                     tau=stage.tau_at(self.step_index - 1, n_steps),
                     held_out_loss=held_out_loss,
                     histories_per_second=stage.batch_size / pace,
-                    seconds_left=pace * (n_steps - self.step_index) + pace * self._steps_of_later_stages(),
+                    seconds_left=pace * (n_steps - self.step_index) + pace * n_later,
                 )
                 loss_sum.zero_()
                 n_summed = 0
@@ -162,9 +163,6 @@ class Trainer:
         """Over all processes."""
         mean: Any = self.fabric.all_reduce(value, reduce_op="mean") if self.fabric.world_size > 1 else value
         return mean
-
-    def _steps_of_later_stages(self) -> int:
-        return sum(stage.n_steps(len(self.rows)) for stage in self.stages[self.stage_index + 1 :])
 
     def _end(self) -> None:
         """Keep the best weights where rows are held out for that, otherwise the averaged ones."""

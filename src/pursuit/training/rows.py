@@ -9,8 +9,8 @@ around a stream weigh classes, shift and mirror images, and have people who do n
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -92,6 +92,13 @@ class Rows:
         """How many rows each of them counts as, in whole numbers: (N,)."""
         ones = torch.ones(len(self), dtype=torch.long, device=self.y.device)
         return ones if self.weight is None else self.weight.round().long()
+
+    @classmethod
+    def concatenated(cls, parts: Sequence["Rows"]) -> "Rows":
+        """The rows of all parts, each of which has the same tensors."""
+        tensors = ([getattr(part, one.name) for part in parts] for one in fields(cls))
+        joined: Any = (None if own[0] is None else torch.cat(own) for own in tensors)
+        return cls(*joined)
 
     @classmethod
     def joined(cls, parts: Sequence["Rows"]) -> "Rows":
@@ -380,11 +387,9 @@ class Shifts:
         return moved.view_as(x)
 
 
-class AugmentedRows(ChangedRows):
-    """A stream whose images are augmented as they come."""
-
-    def __init__(self, stream: RowStream, augment: Shifts, generator: torch.Generator):
-        super().__init__(stream, lambda rows: replace(rows, x=augment(rows.x, generator)))
+def augmented(stream: RowStream, augment: Shifts, generator: torch.Generator) -> ChangedRows:
+    """The stream with images augmented as they come."""
+    return ChangedRows(stream, lambda rows: replace(rows, x=augment(rows.x, generator)))
 
 
 @register
@@ -443,9 +448,7 @@ def answer_features(query_set: QuerySet, device: torch.device) -> tuple[Tensor, 
     return units.of_feature.to(device), torch.tensor([one == "yes_no" for one in units.feature_types], device=device)
 
 
-class UnreliableRows(ChangedRows):
-    """A stream whose answers are withheld and wrong now and then."""
-
-    def __init__(self, stream: RowStream, settings: Unreliable, query_set: QuerySet, generator: torch.Generator):
-        features, rates = answer_features(query_set, generator.device), settings.rates(query_set, generator.device)
-        super().__init__(stream, lambda rows: settings(rows, features, generator, rates))
+def unreliable(stream: RowStream, settings: Unreliable, query_set: QuerySet, generator: torch.Generator) -> ChangedRows:
+    """The stream with answers withheld and wrong now and then."""
+    features, rates = answer_features(query_set, generator.device), settings.rates(query_set, generator.device)
+    return ChangedRows(stream, lambda rows: settings(rows, features, generator, rates))

@@ -34,20 +34,10 @@ def check_log(log: str) -> None:
         raise ValueError("TensorBoard is not installed: run pip install 'pursuit[tensorboard]', or log to csv.")
 
 
-def open_log(folder: Path | None, log: LogFormat, n_kept: int) -> Log:
-    """A log in `folder` that goes on after its first `n_kept` entries; no folder, no log."""
-    if folder is None:
-        return _NoLog()
+def open_log(folder: Path, log: LogFormat, n_kept: int) -> Log:
+    """A log in `folder` that goes on after its first `n_kept` entries."""
     make_folder(folder)
     return _CSVLog(folder / "log.csv", n_kept) if log == "csv" else _TensorBoardLog(folder / "tensorboard", n_kept)
-
-
-class _NoLog:
-    def write(self, values: dict[str, Any]) -> None:
-        return None
-
-    def close(self) -> None:
-        return None
 
 
 class _CSVLog:
@@ -181,11 +171,12 @@ def _train_and_save(trainer: Trainer, run: TrainingRun) -> None:
         load_state(trainer, *saved)
     elif checkpoints and fabric.is_global_zero:
         remove_checkpoints(checkpoints)
-    log = open_log(folder if fabric.is_global_zero else None, run.log, n_kept=trainer.n_reports)
+    log = open_log(folder, run.log, n_kept=trainer.n_reports) if folder and fabric.is_global_zero else None
     last_saved, pause = time.monotonic(), run.checkpoint_seconds
     try:
         for report in trainer.run():
-            log.write({name: value for name, value in asdict(report).items() if name != "trial"})
+            if log is not None:
+                log.write({name: value for name, value in asdict(report).items() if name != "trial"})
             if run.on_report and fabric.is_global_zero:
                 run.on_report(report)
             began = time.monotonic()
@@ -198,7 +189,8 @@ def _train_and_save(trainer: Trainer, run: TrainingRun) -> None:
                 # Large models take long to write, and most of the time is for training.
                 pause = max(run.checkpoint_seconds, CHECKPOINT_PAUSE * (last_saved - began))
     finally:
-        log.close()
+        if log is not None:
+            log.close()
 
 
 def _check_all_see(fabric: Any, n_reports: int) -> None:

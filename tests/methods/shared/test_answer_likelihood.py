@@ -9,6 +9,7 @@ import torch
 from pursuit.methods.shared.generative import AnswerLikelihood
 from pursuit.queries import Choice, ColumnQueries, Number, PatchQueries, QuerySet, yes_no
 from pursuit.training.rows import Rows
+from untrained import make_columns
 
 TABLE = ColumnQueries(
     [yes_no("fever"), Choice("colour", "Which?", ("red", "blue", "green")), Number("n", "How many?"), yes_no("cough")]
@@ -36,7 +37,7 @@ def test_outcomes_of_every_unit_sum_to_one(query_set: QuerySet) -> None:
     torch.testing.assert_close(total, torch.ones_like(total))
 
 
-def test_a_single_choice_is_certain(make_columns: Any) -> None:
+def test_a_single_choice_is_certain() -> None:
     model = AnswerLikelihood(make_columns(["single", "yes_no"]))
     outputs, x = torch.tensor([-5.0, 0.5]), torch.tensor([1.0, 1.0])
     assert model.log_prob(outputs, x)[0] == 0
@@ -59,7 +60,7 @@ def test_units_of_a_query_set_of_ones_own_may_come_in_any_order(pairs: Any, pair
     torch.testing.assert_close(found, torch.stack(expected, dim=1))
 
 
-def test_every_outcome_stands_for_an_answer(make_columns: Any) -> None:
+def test_every_outcome_stands_for_an_answer() -> None:
     model = AnswerLikelihood(make_columns(["yes_no", "choice", "number"]))
     answers = model.outcome_answers()
     assert answers.shape == (2 + 3 + 14, 5)

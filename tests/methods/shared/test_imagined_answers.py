@@ -25,6 +25,7 @@ from pursuit.networks import MLP, NetworkSettings, SetNetwork
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.training.learner import ClassifierModel
 from pursuit.training.rows import Rows
+from untrained import make_columns, make_rows
 
 N_ROWS, N_SAMPLES, N_LABELS = 3, 4, 3
 NETWORKS: list[NetworkSettings] = [
@@ -53,7 +54,7 @@ def random_samples(n_rows: int, n_outputs: int) -> Samples:
     return Samples(outputs, labels / labels.sum(dim=2, keepdim=True))
 
 
-def table(make_columns: Any, make_rows: Any) -> tuple[ColumnQueries, AnswerLikelihood, History]:
+def table() -> tuple[ColumnQueries, AnswerLikelihood, History]:
     query_set = make_columns(["yes_no", "choice", "number", "yes_no"])
     rows = make_rows(query_set, N_ROWS)
     known = torch.rand(rows.available.shape, generator=torch.Generator().manual_seed(0)) < 0.4
@@ -65,9 +66,9 @@ def table(make_columns: Any, make_rows: Any) -> tuple[ColumnQueries, AnswerLikel
 )
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
 def test_a_network_reads_the_history_with_one_answer_more(
-    make_columns: Any, make_rows: Any, network: NetworkSettings, wrap: Callable[[Any], nn.Module], standardised: bool
+    network: NetworkSettings, wrap: Callable[[Any], nn.Module], standardised: bool
 ) -> None:
-    query_set, likelihood, history = table(make_columns, make_rows)
+    query_set, likelihood, history = table()
     torch.manual_seed(0)
     model = ClassifierModel.build(ModelSpec(query_set, range(N_LABELS), network, standardised=standardised)).eval()
     if standardised:
@@ -87,8 +88,8 @@ def test_a_network_reads_the_history_with_one_answer_more(
             assert min((reading - other).abs().max().item() for other in possible) < 1e-5
 
 
-def test_the_answers_to_a_query_have_probability_one_together(make_columns: Any, make_rows: Any) -> None:
-    query_set, likelihood, history = table(make_columns, make_rows)
+def test_the_answers_to_a_query_have_probability_one_together() -> None:
+    query_set, likelihood, history = table()
     model = ClassifierModel.build(ModelSpec(query_set, range(N_LABELS), MLP((4,)))).eval()
     samples, wanted = random_samples(N_ROWS, likelihood.n_outputs), ~history.asked
     encoded = model.network_input(history.x, history.known)
@@ -135,8 +136,8 @@ def test_patches_show_what_samples_show_and_what_is_seen_already(
         torch.testing.assert_close(found.label_weight[i], samples.labels[row, i % N_SAMPLES] / N_SAMPLES)
 
 
-def test_parts_are_the_same_as_all_at_once(monkeypatch: pytest.MonkeyPatch, make_columns: Any, make_rows: Any) -> None:
-    query_set, likelihood, history = table(make_columns, make_rows)
+def test_parts_are_the_same_as_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    query_set, likelihood, history = table()
     model = ClassifierModel.build(ModelSpec(query_set, range(N_LABELS), MLP((4,)))).double().eval()
     samples = random_samples(N_ROWS, likelihood.n_outputs)
     encoded = model.network_input(history.x.double(), history.known)

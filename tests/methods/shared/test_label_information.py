@@ -1,7 +1,6 @@
 """What answers tell about the label: listed or drawn, it is the information of the definition."""
 
 import itertools
-from typing import Any
 
 import pytest
 import torch
@@ -12,6 +11,7 @@ from pursuit.methods.g_ip import label_information
 from pursuit.methods.shared import generative
 from pursuit.methods.shared.generative import AnswerLikelihood
 from pursuit.queries import PatchQueries, QuerySet
+from untrained import make_columns
 
 POSTERIOR = torch.tensor([0.2, 0.5, 0.3])
 
@@ -59,7 +59,7 @@ def test_the_information_of_patches_is_that_of_all_they_may_show(size: int, chan
 
 
 @torch.no_grad()
-def test_the_information_of_columns_is_that_of_their_outcomes(make_columns: Any) -> None:
+def test_the_information_of_columns_is_that_of_their_outcomes() -> None:
     columns = make_columns(["yes_no", "choice", "number", "single", "yes_no"])
     likelihood, seen = AnswerLikelihood(columns), one_seen(columns)
     outputs = random_outputs(likelihood, spread=1.0)

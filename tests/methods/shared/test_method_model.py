@@ -14,6 +14,7 @@ from pursuit.methods.refuel import REFUEL, REFUELSettings
 from pursuit.networks import MLP
 from pursuit.training.learner import QuerierClassifier
 from pursuit.training.samplers import Batch, TrainingOutcome
+from untrained import make_columns
 
 KINDS = ["yes_no", "choice", "number"]
 MODELS: list[tuple[type[QuerierClassifier], Any]] = [
@@ -36,7 +37,7 @@ class Sharp(QuerierClassifier):
         raise NotImplementedError
 
 
-def test_settings_are_given_or_the_defaults_and_say_what_is_trained(make_columns: Any) -> None:
+def test_settings_are_given_or_the_defaults_and_say_what_is_trained() -> None:
     query_set = make_columns(KINDS)
     assert Sharp.build(ModelSpec(query_set, ["a", "b"])).settings == Sharpness(2.0)
     model = Sharp.build(ModelSpec(query_set, ["a", "b"], settings=Sharpness(3.0)))
@@ -45,9 +46,7 @@ def test_settings_are_given_or_the_defaults_and_say_what_is_trained(make_columns
 
 
 @pytest.mark.parametrize(("cls", "settings"), MODELS)
-def test_loading_restores_the_very_same_settings(
-    cls: type[QuerierClassifier], settings: Any, make_columns: Any
-) -> None:
+def test_loading_restores_the_very_same_settings(cls: type[QuerierClassifier], settings: Any) -> None:
     query_set = make_columns(KINDS)
     model = cls.build(ModelSpec(query_set, ["a", "b"], MLP((8,)), settings=settings, standardised=True))
     config = json.loads(json.dumps(model.to_config()))
@@ -58,6 +57,6 @@ def test_loading_restores_the_very_same_settings(
     again.load_state_dict(model.state_dict())
 
 
-def test_settings_of_another_method_are_refused(make_columns: Any) -> None:
+def test_settings_of_another_method_are_refused() -> None:
     with pytest.raises(TypeError, match=r"GDFS has GDFSSettings\(...\), not Sharpness"):
         GDFS.build(ModelSpec(make_columns(KINDS), ["a", "b"], settings=Sharpness()))

@@ -1,7 +1,6 @@
 """Policies: what a rollout asks and records, how it is dealt into batches, and that training on it can be resumed."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,18 +29,15 @@ from pursuit.training import Batch, TrainingRun, train
 from pursuit.training.rows import Rows, ShuffledRows
 from pursuit.training.samplers import CarriedHistories, RandomHistories, Sampler
 from pursuit.training.schedule import Adam, Stage
+from untrained import make_columns, make_rows, make_vip
 
 KINDS = ["yes_no", "choice", "number", "yes_no", "yes_no"]
 
 
-@pytest.fixture
-def make_ram(make_columns: Any) -> Callable[..., RAM]:
-    def make(query_set: ColumnQueries | None = None, dropout: float = 0.0) -> RAM:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            return RAM.build(ModelSpec(query_set or make_columns(KINDS), ["a", "b", "c"], MLP((16,), dropout))).eval()
-
-    return make
+def make_ram(query_set: ColumnQueries | None = None, dropout: float = 0.0) -> RAM:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return RAM.build(ModelSpec(query_set or make_columns(KINDS), ["a", "b", "c"], MLP((16,), dropout))).eval()
 
 
 def in_float(rows: Rows) -> Rows:
@@ -65,7 +61,7 @@ def drawn(sampler: Sampler, model: RAM) -> Batch:
 # What is asked
 
 
-def test_queries_are_drawn_by_the_softmax_of_the_scores(make_ram: Any, make_columns: Any, make_rows: Any) -> None:
+def test_queries_are_drawn_by_the_softmax_of_the_scores() -> None:
     model = make_ram()
     rows = in_float(make_rows(model.query_set, 1)).take(torch.zeros(4000, dtype=torch.long))
     first = rolled(model, rows, n_steps=1).query[0]
@@ -74,7 +70,7 @@ def test_queries_are_drawn_by_the_softmax_of_the_scores(make_ram: Any, make_colu
     assert ((counts - expected) ** 2 / expected).sum() < 18.5  # the 99.9 % quantile with 4 degrees of freedom
 
 
-def test_a_rollout_asks_everything_once_and_knows_what_is_available(make_ram: Any, make_rows: Any) -> None:
+def test_a_rollout_asks_everything_once_and_knows_what_is_available() -> None:
     model = make_ram()
     rows = in_float(make_rows(model.query_set, 40, missing=0.3, reported=0.4))
     found = rolled(model, rows)
@@ -89,7 +85,7 @@ def test_a_rollout_asks_everything_once_and_knows_what_is_available(make_ram: An
     assert found.advantage.isfinite().all()
 
 
-def test_what_was_recorded_is_what_the_policy_says(make_ram: Any, make_rows: Any) -> None:
+def test_what_was_recorded_is_what_the_policy_says() -> None:
     model = make_ram()
     rows = in_float(make_rows(model.query_set, 12, missing=0.2))
     found = rolled(model, rows, n_steps=3)
@@ -100,7 +96,7 @@ def test_what_was_recorded_is_what_the_policy_says(make_ram: Any, make_rows: Any
     torch.testing.assert_close((found.advantage**2).mean(), torch.tensor(1.0))
 
 
-def test_nothing_but_the_generator_decides(make_ram: Any, make_rows: Any) -> None:
+def test_nothing_but_the_generator_decides() -> None:
     model = make_ram()
     rows, before = in_float(make_rows(model.query_set, 10)), torch.get_rng_state()
     one, same, other = (rolled(model, rows, seed=seed) for seed in (1, 1, 2))
@@ -148,7 +144,7 @@ def test_where_everything_was_asked_all_is_finite() -> None:
 # How it is dealt
 
 
-def test_a_pass_deals_every_step_once_and_random_histories_have_no_decision(make_ram: Any, make_rows: Any) -> None:
+def test_a_pass_deals_every_step_once_and_random_histories_have_no_decision() -> None:
     model = make_ram()
     rows = in_float(make_rows(model.query_set, 60))
     rows = replace(rows, y=torch.arange(60) % 3)
@@ -173,7 +169,7 @@ def test_a_pass_deals_every_step_once_and_random_histories_have_no_decision(make
     assert not third & decisions[0]  # of a rollout of other rows
 
 
-def test_a_sampler_goes_on_where_it_was(make_ram: Any, make_rows: Any) -> None:
+def test_a_sampler_goes_on_where_it_was() -> None:
     model = make_ram()
     rows, settings = in_float(make_rows(model.query_set, 30, missing=0.2, reported=0.2)), PolicyHistories(3, passes=2)
     sampler, other = make_sampler(rows, settings, 8), make_sampler(rows, settings, 8)
@@ -198,7 +194,7 @@ def test_what_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
         PolicyHistories(**wrong)
 
 
-def test_they_are_for_policies_only(make_vip: Any, make_columns: Any, make_rows: Any) -> None:
+def test_they_are_for_policies_only() -> None:
     model = make_vip(make_columns(KINDS))
     with pytest.raises(ValueError, match="for policies such as RAM, not for VIP"):
         drawn(make_sampler(make_rows(model.query_set, 10), PolicyHistories(3), 4), model)
@@ -223,7 +219,7 @@ class Crash(Exception):
     pass
 
 
-def test_training_goes_on_after_a_crash_as_if_nothing_happened(make_ram: Any, make_rows: Any, tmp_path: Path) -> None:
+def test_training_goes_on_after_a_crash_as_if_nothing_happened(tmp_path: Path) -> None:
     def trained(folder: Path, resume: bool = False, crash_at: int | None = None) -> RAM:
         model = make_ram(dropout=0.2)
 
@@ -244,7 +240,7 @@ def test_training_goes_on_after_a_crash_as_if_nothing_happened(make_ram: Any, ma
         assert torch.equal(tensor, resumed.state_dict()[name]), name
 
 
-def test_a_policy_has_no_dropout_and_its_classifier_keeps_it(make_ram: Any) -> None:
+def test_a_policy_has_no_dropout_and_its_classifier_keeps_it() -> None:
     model = make_ram(dropout=0.4)
     model.begin(Stage(1))
     dropouts = [
@@ -254,7 +250,7 @@ def test_a_policy_has_no_dropout_and_its_classifier_keeps_it(make_ram: Any) -> N
     assert dropouts == [[0.0], [0.4]]
 
 
-def test_held_out_rows_are_judged_by_the_posterior_after_the_best_query(make_ram: Any, make_rows: Any) -> None:
+def test_held_out_rows_are_judged_by_the_posterior_after_the_best_query() -> None:
     model = make_ram()
     rows = in_float(make_rows(model.query_set, 9))
     start = rows.start()

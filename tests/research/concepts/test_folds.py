@@ -1,6 +1,5 @@
 """Answers by networks that did not see the images, and the files of their folds."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from coloured import build, make_coloured
 from pursuit.files import DamagedFile
 from pursuit.research.concepts import (
     ConceptEnsemble,
@@ -22,8 +22,6 @@ from pursuit.research.concepts import (
     write_fold,
 )
 
-Make = Callable[..., Any]
-Build = Callable[[], ConceptNetwork]
 SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 16, "lr": 0.03}
 
 
@@ -43,9 +41,7 @@ class ByHeart(ConceptNetwork):
         return super().raw_logits(images)
 
 
-def test_every_image_is_answered_by_a_network_that_never_saw_it(
-    make_coloured: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_image_is_answered_by_a_network_that_never_saw_it(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = make_coloured(80)
     trained: list[tuple[int, np.ndarray]] = []
 
@@ -60,7 +56,7 @@ def test_every_image_is_answered_by_a_network_that_never_saw_it(
     assert all(np.allclose(share, 0.5, atol=0.1) for _, share in trained)  # each part has its share of every label
 
 
-def test_cross_fitted_answers_are_honest_where_labels_are_noise(make_coloured: Make, build: Build) -> None:
+def test_cross_fitted_answers_are_honest_where_labels_are_noise() -> None:
     shown = make_coloured(160, wrong=0.25)
     reports: list[ConceptReport] = []
     crossed = cross_answers(
@@ -82,7 +78,7 @@ def test_cross_fitted_answers_are_honest_where_labels_are_noise(make_coloured: M
     assert {report.n_networks for report in reports} == {2}
 
 
-def test_further_images_are_answered_by_all_networks_and_their_mirror_images(make_coloured: Make, build: Build) -> None:
+def test_further_images_are_answered_by_all_networks_and_their_mirror_images() -> None:
     shown, others = make_coloured(32), make_coloured(9, seed=1)
     crossed = cross_answers(build, shown.images, shown.targets, shown.labels, others.images, folds=2, **SETTINGS)
     networks = [
@@ -99,7 +95,7 @@ def test_further_images_are_answered_by_all_networks_and_their_mirror_images(mak
         assert not torch.allclose(seen, networks[0](others.images), atol=1e-3)
 
 
-def test_folds_that_do_not_fit_together_are_refused(make_coloured: Make, build: Build) -> None:
+def test_folds_that_do_not_fit_together_are_refused() -> None:
     targets = torch.zeros(6, 2)
     first, second = (Fold(np.array(rows), np.zeros((3, 2)), np.zeros((0, 2))) for rows in ([0, 2, 4], [1, 3, 5]))
     assert gather([second, first], targets).logits.shape == (6, 2)

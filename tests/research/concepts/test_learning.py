@@ -1,11 +1,9 @@
 """Training of concept networks, and answers by networks that did not see the images."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 
+from coloured import build, make_coloured
 from pursuit.research.concepts import (
     ConceptNetwork,
     ConceptReport,
@@ -17,11 +15,8 @@ from pursuit.research.concepts import (
     train_concepts,
 )
 
-Make = Callable[..., Any]
-Build = Callable[[], ConceptNetwork]
 
-
-def test_a_small_network_learns_what_it_is_shown(make_coloured: Make, build: Build) -> None:
+def test_a_small_network_learns_what_it_is_shown() -> None:
     shown, others = make_coloured(seed=0), make_coloured(seed=1)
     reports: list[ConceptReport] = []
     network = fresh(build, 0)
@@ -34,7 +29,7 @@ def test_a_small_network_learns_what_it_is_shown(make_coloured: Make, build: Bui
 
 
 @pytest.mark.slow
-def test_shares_are_learned_as_shares(make_coloured: Make, build: Build) -> None:
+def test_shares_are_learned_as_shares() -> None:
     shown, others = make_coloured(seed=0), make_coloured(seed=1)
     network = fresh(build, 0)
     train_concepts(network, shown.images, 0.2 + 0.5 * shown.targets, epochs=16, batch_size=16, lr=0.03)
@@ -43,7 +38,7 @@ def test_shares_are_learned_as_shares(make_coloured: Make, build: Build) -> None
     assert abs(float(probabilities[others.targets == 0].mean()) - 0.2) < 0.05
 
 
-def test_the_weights_are_an_average_unless_told_otherwise(make_coloured: Make, build: Build) -> None:
+def test_the_weights_are_an_average_unless_told_otherwise() -> None:
     shown = make_coloured(64)
     plain, averaged = (
         train_concepts(fresh(build, 0), shown.images, shown.targets, epochs=3, batch_size=16, lr=0.03, average=average)
@@ -58,7 +53,7 @@ def test_the_weights_are_an_average_unless_told_otherwise(make_coloured: Make, b
 
 
 def test_a_rest_that_does_not_fill_a_batch_is_left_out_of_a_pass_but_few_images_are_not(
-    make_coloured: Make, build: Build, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sizes: list[int] = []
 
@@ -76,9 +71,7 @@ def test_a_rest_that_does_not_fill_a_batch_is_left_out_of_a_pass_but_few_images_
     assert not torch.backends.cudnn.benchmark
 
 
-def test_the_same_seed_gives_the_same_network_and_leaves_other_randomness_alone(
-    make_coloured: Make, build: Build
-) -> None:
+def test_the_same_seed_gives_the_same_network_and_leaves_other_randomness_alone() -> None:
     shown = make_coloured(32)
     state = torch.get_rng_state()
     first, second, third = (
@@ -94,7 +87,7 @@ def test_the_same_seed_gives_the_same_network_and_leaves_other_randomness_alone(
 
 
 @pytest.mark.slow
-def test_smoothed_labels_keep_logits_small(make_coloured: Make, build: Build) -> None:
+def test_smoothed_labels_keep_logits_small() -> None:
     shown = make_coloured()
     plain, smoothed = fresh(build, 0), fresh(build, 0)
     settings = {"epochs": 4, "batch_size": 16, "lr": 0.03}
@@ -103,7 +96,7 @@ def test_smoothed_labels_keep_logits_small(make_coloured: Make, build: Build) ->
     assert raw_logits(smoothed, shown.images).abs().mean() < raw_logits(plain, shown.images).abs().mean()
 
 
-def test_wrong_targets_are_refused(make_coloured: Make, build: Build) -> None:
+def test_wrong_targets_are_refused() -> None:
     shown = make_coloured(16)
     with pytest.raises(ValueError, match=r"16 images and targets of shape \(16, 2\)"):
         train_concepts(build(), shown.images, shown.targets[:, :2])
@@ -113,7 +106,7 @@ def test_wrong_targets_are_refused(make_coloured: Make, build: Build) -> None:
         calibrate(build(), shown.images[:0], shown.targets[:0])
 
 
-def test_changed_copies_stay_images(make_coloured: Make) -> None:
+def test_changed_copies_stay_images() -> None:
     images = make_coloured(40).images
     changed = augment(images)
     assert changed.shape == images.shape
@@ -136,7 +129,7 @@ def test_half_of_the_copies_are_mirrored_and_all_show_most_of_the_image() -> Non
 
 
 @pytest.mark.slow
-def test_calibration_on_other_images_tames_a_network_that_learned_by_heart(make_coloured: Make, build: Build) -> None:
+def test_calibration_on_other_images_tames_a_network_that_learned_by_heart() -> None:
     shown, held_out, others = (make_coloured(seed=seed, wrong=0.2) for seed in range(3))
     network = fresh(build, 0)
     train_concepts(network, shown.images, shown.targets, epochs=12, batch_size=16, lr=0.03)

@@ -2,13 +2,13 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
+from coloured import build
 from pursuit.files import DamagedFile
 from pursuit.research.concepts import (
     DESCRIPTION,
@@ -23,7 +23,7 @@ from pursuit.research.concepts import (
 )
 
 
-def test_bytes_and_floats_of_the_same_image_give_the_same_logits(build: Callable[[], ConceptNetwork]) -> None:
+def test_bytes_and_floats_of_the_same_image_give_the_same_logits() -> None:
     network = fresh(build, 0).eval()
     images = torch.randint(0, 256, (4, 3, 16, 16), dtype=torch.uint8)
     assert torch.allclose(network(images), network(images.float() / 255), atol=1e-6)
@@ -53,7 +53,7 @@ def test_images_are_enlarged_where_asked() -> None:
     assert seen == [(2, 3, 32, 32), (2, 3, 8, 8)]
 
 
-def test_calibration_is_part_of_the_network(build: Callable[[], ConceptNetwork]) -> None:
+def test_calibration_is_part_of_the_network() -> None:
     network, images = fresh(build, 0).eval(), torch.rand(5, 3, 16, 16)
     raw = raw_logits(network, images)
     assert torch.allclose(network(images), raw)
@@ -63,12 +63,12 @@ def test_calibration_is_part_of_the_network(build: Callable[[], ConceptNetwork])
 
 
 @pytest.mark.parametrize("shape", [(3, 16, 16), (2, 1, 16, 16), (2, 16, 16, 3)])
-def test_other_images_are_refused(shape: tuple[int, ...], build: Callable[[], ConceptNetwork]) -> None:
+def test_other_images_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"\(N, 3, H, W\) are expected"):
         build()(torch.rand(shape))
 
 
-def test_a_saved_network_answers_as_before(build: Callable[[], ConceptNetwork], tmp_path: Path) -> None:
+def test_a_saved_network_answers_as_before(tmp_path: Path) -> None:
     network, images = fresh(build, 3), torch.rand(5, 3, 16, 16)
     network(images)  # moves the statistics of its norm
     network.calibration = Calibration(torch.tensor([1.0, 2.0, 0.5]), torch.tensor([0.0, -1.0, 3.0]))
@@ -80,7 +80,7 @@ def test_a_saved_network_answers_as_before(build: Callable[[], ConceptNetwork], 
     assert {path.name for path in (tmp_path / "new" / "folder").iterdir()} == {DESCRIPTION, WEIGHTS}
 
 
-def test_what_cannot_be_loaded_says_why(build: Callable[[], ConceptNetwork], tmp_path: Path) -> None:
+def test_what_cannot_be_loaded_says_why(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"holds no concept network: concepts\.json is missing"):
         load(tmp_path)
     save(tmp_path, build())

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from illness import QUESTIONS, table
-from pursuit import MLP, ColumnQueries, PursuitEstimator, Questions, Stage, VIPRegressor
+from pursuit import MLP, ColumnQueries, PursuitEstimator, Stage, VIPRegressor
 from pursuit.methods import METHODS
 from pursuit.queries.questions import parse
 from pursuit.web.serving.models import ServedModels, load_models
@@ -21,7 +21,7 @@ def frame_and_labels() -> tuple[pd.DataFrame, np.ndarray]:
 @pytest.fixture(scope="session")
 def illness(frame_and_labels: tuple[pd.DataFrame, np.ndarray]) -> PursuitEstimator:
     frame, y = frame_and_labels
-    questions = Questions(*parse(QUESTIONS))
+    questions = parse(QUESTIONS)
     queries = questions.apply(ColumnQueries.from_data(frame, column_types={"since": "date"}))
     return METHODS["naive-bayes"].build(queries, random_state=0, stop="confidence=0.97,budget=4").fit(frame, y)
 

@@ -26,6 +26,7 @@ from pursuit.queries.column import Choice, Date, Number
 from pursuit.report.facts import ModelFacts
 from pursuit.sessions.script import Script
 from pursuit.web.connect.forms import Form, Lost, redcap, script_page, surveyjs, xlsform
+from untrained import make_vip
 
 SURVEY, XFORMS = "survey-core@3.1.1", ("@getodk/xforms-engine", "0.22.0")
 PEOPLE: list[dict[str, Any]] = [
@@ -263,7 +264,7 @@ def test_a_dictionary_for_redcap_is_read_by_others_and_ends_where_the_tree_does(
     assert [(one["result"], one["probability"]) for one in played] == ends(script, PEOPLE)
 
 
-def test_a_dictionary_for_redcap_keeps_its_rules(make_vip: Any) -> None:
+def test_a_dictionary_for_redcap_keeps_its_rules() -> None:
     asked = [Choice(name, "a < b?", ("a|b", "<i>c", "it's")) for name in ("result", "Größe", "9 lives")]
     days = Date("day", "Which day?", centre=19_800, spread=100, seen=(19_700.0, 19_900.0))
     script = Script.of(Session(make_vip(ColumnQueries([*asked, days]), dtype=torch.float)), 4)
@@ -317,7 +318,7 @@ def test_what_does_not_go_together_is_refused(model_folders: dict[str, Path], tm
     assert "speaks English" in run(tmp_path, *own, "--script", "--language", "de").stderr
 
 
-def test_names_of_fields_are_their_own(make_vip: Any, tmp_path: Path) -> None:
+def test_names_of_fields_are_their_own(tmp_path: Path) -> None:
     from pyxform.xls2xform import convert
 
     queries = ColumnQueries(

@@ -14,10 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pursuit.evaluation.curves import Evaluation
-from pursuit.evaluation.figures import accuracy_curve
 from pursuit.evaluation.protocols import Protocol
 from pursuit.files import write_whole
 from pursuit.inference.stopping import Confidence, Stability
@@ -276,24 +273,10 @@ def run_demo(
         run = replace(run, run={**run.run, "max_rows": MOST_ROWS}, load=partial(_load, run.load))
         result = run.read_or_measure(progress, say)
         curve = run.folder / "curve.png"
-        _draw_curve(result, run.title, curve)
+        _draw_curves(Results(result.run, {VIP: MethodResults.of(run.title, [result])}), curve)
         yield DemoResult(result, run.folder, (curve, run.folder / "chain-0.png"))
 
 
 def _load(load: Callable[[int], Task], seed: int) -> Task:
     """A task with some of its test rows."""
-    task = load(seed)
-    return task.with_test_rows(np.sort(np.random.default_rng(seed).permutation(len(task.y_test))[:MOST_ROWS]))
-
-
-def _draw_curve(result: Result, title: str, path: Path) -> None:
-    evaluation, beside = result.evaluation, result.beside[RANDOM_ORDER].accuracy_by_asked
-    assert beside is not None
-    stop = evaluation.at_stop
-    accuracy_curve(
-        {title: evaluation.accuracy_by_asked, RANDOM_ORDER: beside},
-        path,
-        title=f"{result.run['task']}: accuracy on {result.n_test:,} {result.run['measured_on']}",
-        stops={title: (stop.mean_asked, stop.accuracy)} if stop else None,
-        all_answers=evaluation.accuracy_all_answers,
-    )
+    return load(seed).some_test_rows(MOST_ROWS, seed)

@@ -12,7 +12,7 @@ import platform
 import statistics
 import subprocess
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -236,7 +236,9 @@ class Results:
 
     def _repr_html_(self) -> str:
         """The table of methods, as a notebook shows it."""
-        return html_table(self)
+        rows = [cells(self, name, in_full=False) for name in self.methods]
+        table = html.table(header(self, in_full=False), rows)
+        return html.block(str(self.run["task"]), table, html.paragraph(remark(self)))
 
     def plot(self, path: str | Path | None = None) -> "Figure | None":
         """The accuracy of all methods against queries asked; None if none has a curve."""
@@ -262,29 +264,23 @@ def read_result(path: Path) -> Result | None:
 
 def summarise(results: Sequence[Result]) -> Summary:
     """Means over seeds, with the standard deviation over seeds, and of accuracies the interval over seeds and rows."""
-    first, n_test = results[0], results[0].n_test
-    longest = len(first.evaluation.accuracy_by_asked) - 1
-
-    def accuracy(get: Callable[[Evaluation], float]) -> Mean:
-        return mean_accuracy([get(result.evaluation) for result in results], n_test)
-
-    def after(n: int) -> Mean:
-        return accuracy(lambda evaluation: evaluation.accuracy_by_asked[n])
-
-    stops = [result.evaluation.at_stop for result in results if result.evaluation.at_stop]
+    measured, n_test = [result.evaluation for result in results], results[0].n_test
+    longest = len(measured[0].accuracy_by_asked) - 1
+    after = {n: [one.accuracy_by_asked[n] for one in measured] for n in BUDGETS if n <= longest}
+    stops = [one.at_stop for one in measured if one.at_stop]
+    by_cost = [one.area_by_cost for one in measured if one.area_by_cost is not None]
+    timed = [result.step_milliseconds for result in results if result.step_milliseconds is not None]
     protocols: dict[str, list[AtProtocol]] = {}
     for one in (one for result in results for one in result.protocols):
         protocols.setdefault(one.name, []).append(one)
-    by_cost = [result.evaluation.area_by_cost for result in results if result.evaluation.area_by_cost is not None]
-    timed = [result.step_milliseconds for result in results if result.step_milliseconds is not None]
     return Summary(
         n_seeds=len(results),
-        n_queries=first.evaluation.n_queries,
+        n_queries=measured[0].n_queries,
         longest=longest,
-        area=mean_and_sd([result.evaluation.area for result in results]),
-        area_by_answered=mean_and_sd([result.evaluation.area_by_answered for result in results]),
-        accuracy_after={n: after(n) for n in BUDGETS if n <= longest},
-        accuracy_all_answers=accuracy(lambda evaluation: evaluation.accuracy_all_answers),
+        area=mean_and_sd([one.area for one in measured]),
+        area_by_answered=mean_and_sd([one.area_by_answered for one in measured]),
+        accuracy_after={n: mean_accuracy(accuracies, n_test) for n, accuracies in after.items()},
+        accuracy_all_answers=mean_accuracy([one.accuracy_all_answers for one in measured], n_test),
         training_seconds=mean_and_sd([result.training_seconds for result in results]),
         at_stop=_over_seeds(StopSummary, stops, n_test) if stops else None,
         step_milliseconds=mean_and_sd(timed) if timed else None,
@@ -529,14 +525,6 @@ def remark(results: Results) -> str:
         f"{task}: accuracy on {one.n_test:,} {results.run['measured_on']}, learnt from {one.n_train:,}. "
         f"The area is the mean accuracy over 1 {summary.reach} queries asked{rule}. "
         f"A step is timed one row at a time on the CPU. Measured on {where}."
-    )
-
-
-def html_table(results: Results) -> str:
-    """All methods, a row each, as a notebook shows them."""
-    rows = [cells(results, name, in_full=False) for name in results.methods]
-    return html.block(
-        str(results.run["task"]), html.table(header(results, in_full=False), rows), html.paragraph(remark(results))
     )
 
 

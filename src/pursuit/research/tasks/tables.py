@@ -160,7 +160,7 @@ def _read_rows(path: Path, target: str | None, how: TableReading) -> tuple[Task,
         query_set = queries.rescaled(X.iloc[train])  # test rows have no influence on the scale of numbers
     if not regress:
         written = np.unique(table.frame[target].dropna().astype(str), return_counts=True)
-        remarks += [*remark_on_same(same_labels(*(part.tolist() for part in written))), *remarks_on_labels(y)]
+        remarks += [*remark_on_same(same_labels(*written)), *remarks_on_labels(y)]
     remarks += leaks(X.iloc[train], y[train], regress)
     remarks += _remarks_on_split(table.frame, X.index, division, train, test)
     notes = {

@@ -79,7 +79,7 @@ def read_reply(text: str, query_set: QuerySet) -> Questions:
         with contextlib.suppress(tomllib.TOMLDecodeError):  # which parsing says in words
             if set(tomllib.loads(content)) - {"questions"}:  # such as pictures to read and links to show
                 raise ValueError("it has tables besides [questions.COLUMN], which nobody asked it for.")
-        questions = Questions(*parse(content))
+        questions = parse(content)
         for one in questions.settings:
             if one.cost is not None or one.ask is not None or one.only_after or one.column_type is not None:
                 raise ValueError(
