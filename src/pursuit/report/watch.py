@@ -13,7 +13,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,41 +45,27 @@ DAYS_OF_WEEKS = 120
 LEAST_ANSWERS = 20
 """To a question, before it is said that they have moved."""
 MOST_LISTED = 50
-
-
 STATED = "stated"
 """Where saved moves keep the first result, if the person did not leave it at that."""
 
 
-class KeptSession(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class KeptSession:
     """What is kept of a session."""
 
-    @property
-    def id(self) -> str: ...
-    @property
-    def revision(self) -> int: ...
-    @property
-    def created(self) -> datetime.datetime: ...
-    @property
-    def updated(self) -> datetime.datetime: ...
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def moves(self) -> dict[str, Any]: ...
-    @property
-    def done(self) -> bool: ...
-    @property
-    def outcome(self) -> str | None: ...
-    @property
-    def probability(self) -> float | None: ...
-    @property
-    def low(self) -> float | None: ...
-    @property
-    def high(self) -> float | None: ...
-    @property
-    def truth(self) -> str | None: ...
-    @property
-    def accepted(self) -> bool: ...
+    id: str
+    revision: int
+    created: datetime.datetime
+    updated: datetime.datetime
+    fingerprint: str
+    moves: dict[str, Any]
+    done: bool
+    outcome: str | None
+    probability: float | None
+    low: float | None
+    high: float | None
+    truth: str | None
+    accepted: bool
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
+from pursuit.report.watch import KeptSession
 from pursuit.web.serving.options import ServingOptions
 from pursuit.web.serving.problems import Full
 
@@ -61,18 +62,11 @@ class SessionRecord:
 
 
 @dataclass(frozen=True)
-class StoredSession(SessionRecord):
-    """A session as it was read."""
+class StoredSession(SessionRecord, KeptSession):
+    """A session as it was read; its `fingerprint` is that of the model that it began with."""
 
-    id: str
     model: str
-    fingerprint: str
-    """Of the model that it began with."""
     title: str
-    revision: int
-    created: datetime.datetime
-    updated: datetime.datetime
-    truth: str | None
     has_picture: bool
     owner: str | None
     """What the browser that began it is known by; None where nobody can list it but the operator."""
