@@ -10,7 +10,7 @@ long as claims hold, whenever he looks (Ville's inequality). So an alarm that is
 import datetime
 import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -434,15 +434,11 @@ def _n_learnt(task: dict[str, Any]) -> float:
 
 def _questions(model: Any, seen: Sequence[SeenSession], alarm: float, n_learnt: float) -> tuple[AskedQuestion, ...]:
     given: dict[int, list[tuple[str, dict[str, float]]]] = defaultdict(list)
-    unknown: dict[int, int] = defaultdict(int)
-    asked: dict[int, int] = defaultdict(int)
     for one in seen:
         for query, answer, expected in one.answers:
             given[query].append((answer, expected))
-        for query in one.asked:
-            asked[query] += 1
-        for query in one.unknown:
-            unknown[query] += 1
+    asked = Counter(query for one in seen for query in one.asked)
+    unknown = Counter(query for one in seen for query in one.unknown)
     # What is expected was learnt from rows that are a sample, too.
     factor = 1 + len(seen) / n_learnt
     moved = {query: _most_moved(own, factor) for query, own in given.items()}

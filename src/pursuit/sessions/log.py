@@ -800,11 +800,8 @@ class JointLog(SessionLog):
         self._others: dict[str, SessionLog] = {}
         self._followed: list[Move] = []  # by the logs of the further targets
         super().__init__(pursuer, stop, template)
-        own = SessionLog.information(self)
-        for name, bits in {
-            "the first target": own,
-            **{n: log.information() for n, log in self.others().items()},
-        }.items():
+        expected = {"the first target": SessionLog.information(self)}
+        for name, bits in (expected | {name: log.information() for name, log in self.others().items()}).items():
             if bits is None:
                 raise ValueError(
                     f"The model of {name} does not say what its questions are expected to tell, so it cannot be asked "

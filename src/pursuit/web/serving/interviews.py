@@ -24,7 +24,7 @@ from pursuit.registry import UnknownName
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
 from pursuit.report.watch import STATED, SeenSession, StatedResult, Watch, number_of
 from pursuit.sessions.log import FORMAT, GoOn, Reject, Tell, query_index
-from pursuit.sessions.session import Session, foresee
+from pursuit.sessions.session import Session, foresee, make_move
 from pursuit.sessions.state import GivenAnswer, Rejection, State
 from pursuit.sessions.why import Why
 from pursuit.web.serving import schemas
@@ -145,8 +145,7 @@ class LiveSessions:
     """The sessions used last, each at one revision: as this process wrote it last, though another one may have written
     since. Whoever takes one has it for himself, until he puts it back."""
 
-    def __init__(self, most: int = MOST_LIVE):
-        self._most = most
+    def __init__(self) -> None:
         self._sessions: OrderedDict[str, tuple[StoredSession, Session]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -160,15 +159,12 @@ class LiveSessions:
         with self._lock:
             self._sessions[stored.id] = stored, session
             self._sessions.move_to_end(stored.id)
-            while len(self._sessions) > self._most:
+            while len(self._sessions) > MOST_LIVE:
                 self._sessions.popitem(last=False)
 
     def drop(self, session_id: str) -> None:
         with self._lock:
             self._sessions.pop(session_id, None)
-
-    def __len__(self) -> int:
-        return len(self._sessions)
 
 
 class Interviews:
@@ -454,30 +450,12 @@ def _make(session: Session, move: schemas.Move, stored: StoredSession, picture: 
     if session.done and move.query is None and move.move in ("tell", "dont_know", "skip", "reveal"):
         raise ValueError(OVER)
     match move.move:
-        case "tell" if move.answer is None and move.query is None:
-            session.dont_know()
-        case "tell":
-            session.tell(move.answer, move.query, confirmed=move.confirmed)
-        case "dont_know":
-            session.dont_know()
-        case "skip":
-            session.skip()
-        case "undo":
-            if stored.accepted:
-                return False  # what was done last is that the person was content
-            session.undo()
-        case "change":
-            if move.query is None:
-                raise ValueError("The move change needs the query whose answer is changed.")
-            session.change(move.query, move.answer, confirmed=move.confirmed)
-        case "reject":
-            session.reject(*([] if move.label is None else [move.label]))
-        case "take_back_rejection":
-            if move.label is None:
-                raise ValueError("The move take_back_rejection needs the label that is not wrong after all.")
-            session.take_back_rejection(move.label)
-        case "go_on":
-            session.go_on()
+        case "undo" if stored.accepted:
+            pass  # what was done last is that the person was content
+        case "change" if move.query is None:
+            raise ValueError("The move change needs the query whose answer is changed.")
+        case "take_back_rejection" if move.label is None:
+            raise ValueError("The move take_back_rejection needs the label that is not wrong after all.")
         case "accept":
             if not session.done:
                 raise ValueError("There is no result to accept yet: answer on.")
@@ -485,6 +463,8 @@ def _make(session: Session, move: schemas.Move, stored: StoredSession, picture: 
         case "reveal":
             query_set = session.pursuer.query_set
             session.tell(picture().patch(query_set, session.ask().query))
+        case name:
+            make_move(session, name, move.query, move.answer, move.label, move.confirmed)
     return False
 
 

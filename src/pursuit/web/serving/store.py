@@ -293,12 +293,9 @@ class Store:
             row = connection.execute(_READ, {"wanted": session_id}).first()
         return None if row is None else StoredSession(**row._mapping)
 
-    def write(self, before: StoredSession, record: SessionRecord, fingerprint: str) -> StoredSession | None:
-        """Keep what a move led to, and give the session as it is then; None where it was not any more as `before`."""
-        return self.write_all([(before, record, fingerprint)])[0]
-
     def write_all(self, moves: Sequence[tuple[StoredSession, SessionRecord, str]]) -> list[StoredSession | None]:
-        """The same for the moves of several sessions, in one transaction."""
+        """Keep what moves of several sessions led to, in one transaction, and give the sessions as they are then; None
+        for one that was not any more as `before`."""
         updated = now()
         values = [
             {"revision": before.revision + 1, "updated": updated, "fingerprint": fingerprint, **vars(record)}
