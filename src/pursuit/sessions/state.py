@@ -276,6 +276,15 @@ class State:
     also: tuple[TargetState, ...] = ()
     """Further targets of the same interview."""
 
+    @property
+    def given(self) -> list[GivenAnswer]:
+        return [one for one in self.answers if isinstance(one, GivenAnswer)]
+
+    @property
+    def rejected(self) -> list[str]:
+        """The labels that were called wrong."""
+        return [one.label for one in self.answers if isinstance(one, Rejection)]
+
 
 def state_of(
     log: SessionLog,

@@ -16,7 +16,7 @@ from pursuit.queries.column import with_unit
 from pursuit.queries.order import Order
 from pursuit.sessions.log import FORMAT
 from pursuit.sessions.session import Session
-from pursuit.sessions.state import Belief, GivenAnswer, Question, Result, State, question_of
+from pursuit.sessions.state import Belief, Question, Result, State, question_of
 from pursuit.web.connect.language import in_language, language_of_questions
 
 SDC = "http://hl7.org/fhir/uv/sdc/StructureDefinition"
@@ -350,7 +350,7 @@ def _updated(sent: Sent, form: Form, state: State, given: Mapping[str, Json], gr
     def question(name: str) -> Question:
         return question_of(form.query_set, form.query_set.index_of[name])
 
-    read = {one.question.name: one.value for one in state.answers if isinstance(one, GivenAnswer)}
+    read = {one.question.name: one.value for one in state.given}
 
     def answered(name: str) -> Json:
         found: Json = {"linkId": name, "text": question(name).text}

@@ -25,7 +25,7 @@ from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
 from pursuit.report.watch import STATED, SeenSession, StatedResult, Watch, number_of
 from pursuit.sessions.log import FORMAT, GoOn, Reject, Tell, query_index
 from pursuit.sessions.session import Session, foresee, make_move
-from pursuit.sessions.state import GivenAnswer, Rejection, State
+from pursuit.sessions.state import State
 from pursuit.sessions.why import Why
 from pursuit.web.serving import schemas
 from pursuit.web.serving.models import ServedModel, ServedModels
@@ -334,15 +334,14 @@ class Interviews:
     def answers(self, session_id: str) -> schemas.SavedAnswers:
         """All that was said in a session, for the person who said it."""
         session = self.show(session_id)
-        given = [one for one in session.state.answers if isinstance(one, GivenAnswer)]
-        said = [(one.question.name, one.question.text, one.shown) for one in given]
+        said = [(one.question.name, one.question.text, one.shown) for one in session.state.given]
         result = session.state.result
         return schemas.SavedAnswers(
             title=session.title or session.state.title,
             begun=session.created,
             last_change=session.updated,
             answers=[schemas.SavedAnswer(name=name, question=text, answer=answer) for name, text, answer in said],
-            wrong_guesses=[one.label for one in session.state.answers if isinstance(one, Rejection)],
+            wrong_guesses=session.state.rejected,
             result=None if result is None else result.label,
             probability=None if result is None else result.probability,
             truth=session.truth,
@@ -498,8 +497,7 @@ def _record_and_state(
     state = _state(session, model, accepted, has_picture)
     result, number = state.result, state.belief.number if state.done else None
     label_set = None if result is None else result.label_set
-    given = [one for one in state.answers if isinstance(one, GivenAnswer)]
-    answers = "; ".join(f"{one.question.text} {one.shown or '–'}" for one in given)
+    answers = "; ".join(f"{one.question.text} {one.shown or '–'}" for one in state.given)
     outcome = None if result is None else result.label
     found = [model.id, model.title, title, outcome or "", *map(str, session.excluded), answers]
     record = SessionRecord(
