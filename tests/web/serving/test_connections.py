@@ -24,12 +24,6 @@ from pursuit.web.serving.security import HEADERS, UNREADABLE
 from served import begin, client_of, running, try_move
 
 
-@pytest.fixture
-def client(models: ServedModels, tmp_path: Path) -> Iterator[Client]:
-    with running(models, f"sqlite:///{tmp_path / 'sessions.sqlite'}") as found:
-        yield found
-
-
 def raw(client: Client) -> socket.socket:
     return socket.create_connection(("127.0.0.1", client.base_url.port or 0), timeout=30)
 
