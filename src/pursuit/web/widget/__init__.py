@@ -109,9 +109,6 @@ class Interview(anywidget.AnyWidget):
             case _:
                 answer, label, confirmed = message.get("answer"), message.get("label"), bool(message.get("confirmed"))
                 make_move(self.session, what, query, answer, label, confirmed)
-        return asdict(self._state())
-
-    def _state(self) -> Any:
         reports = bool(getattr(self._estimator, "has_initially_known_", False))
         options = {"accepted": self._accepted, "has_picture": False, "expects_reports": reports}
-        return self.session.state(self.title, self._experience, **options)
+        return asdict(self.session.state(self.title, self._experience, **options))
