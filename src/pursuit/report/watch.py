@@ -316,7 +316,6 @@ class SeenSession:
 
     id: str
     begun: datetime.datetime
-    n_asked: int
     claim: Claim | None
     is_unusual: bool
     answers: tuple[tuple[int, str, dict[str, float]], ...]
@@ -335,7 +334,6 @@ def _look(kept: KeptSession, session: Session) -> SeenSession:
     return SeenSession(
         id=kept.id,
         begun=kept.created,
-        n_asked=len(asked),
         claim=_claim(kept, session),
         is_unusual=unusual_of(session.pursuer, log.x[0], session.chain) is not None,
         answers=tuple(_foreseen(session, [move.query for move in tells if move.answer is not None])),
@@ -415,7 +413,7 @@ def _periods(seen: Sequence[SeenSession]) -> tuple[Period, ...]:
 
 
 def _period(name: str, own: Sequence[SeenSession]) -> Period:
-    asked, claims = [one.n_asked for one in own], [one.claim for one in own if one.claim is not None]
+    asked, claims = [len(one.asked) for one in own], [one.claim for one in own if one.claim is not None]
     mean, interval = statistics.fmean(asked), None
     if len(asked) > 1:
         z = statistics.NormalDist().inv_cdf((1 + COVERAGE) / 2)

@@ -48,12 +48,11 @@ def is_right(stored: StoredSession | Judged) -> bool | None:
     knows. A person who accepts a result says that it is right; one who called a guess wrong, that it was not."""
     if stored.outcome is None or (stored.truth is None and not stored.accepted):
         return None
-    if stored.low is not None and stored.high is not None:
-        number = None if stored.truth is None else number_of(stored.truth)
-        return stored.accepted if number is None else stored.low <= number <= stored.high
     if stored.n_rejected:
         return False
-    return stored.truth is None or stored.truth.casefold() == stored.outcome.casefold()
+    stated = StatedResult(stored.outcome, None, stored.low, stored.high)
+    is_true = None if stored.truth is None else stated.is_true(stored.truth)
+    return stored.accepted if is_true is None else is_true
 
 
 def accuracy_of(sessions: Iterable[Judged]) -> schemas.Accuracy:
