@@ -113,6 +113,7 @@ def test_an_error_of_ours_is_answered_and_logged_without_what_people_said(
             time.sleep(0.01)
     assert answer.status_code == status
     check(answer)
+    assert "Something went wrong" in answer.json()["message"]
     assert "winter" not in answer.text
     assert "RuntimeError" in caplog.text
     assert "in fail" in caplog.text
