@@ -1,11 +1,9 @@
 """`pursuit data` on tasks of this file's own: what it prints, fetches and complains of."""
 
-import contextlib
 import functools
 import hashlib
 import io
 import json
-import sys
 import tarfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -15,8 +13,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import program
 from pursuit import registry
-from pursuit.cli import data, main
+from pursuit.cli import data
 from pursuit.research.tasks import TASKS, Task, TaskInfo
 from pursuit.research.tasks.files import DataFile
 
@@ -40,20 +39,10 @@ class Ended(NamedTuple):
 
 
 def run(*arguments: str) -> Ended:
-    printed, complained = io.StringIO(), io.StringIO()
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.redirect_stdout(printed),
-        contextlib.redirect_stderr(complained),
-    ):
-        patch.setattr(sys, "argv", ["pursuit", "data", *arguments])
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "400")
-        try:
-            main()
-            code = 0
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-    return Ended(code, printed.getvalue(), complained.getvalue())
+        done = program.run(Path.cwd(), "data", *arguments)
+    return Ended(done.returncode, done.stdout, done.stderr)
 
 
 def md5(content: bytes) -> str:

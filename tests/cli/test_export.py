@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from exported import described
-from program import json_of, run
+from program import assert_refused, json_of, run
 
 
 def test_a_model_is_written_as_one_page(workspace: Path, tmp_path: Path) -> None:
@@ -28,5 +28,4 @@ def test_it_says_what_was_written_as_json(workspace: Path, tmp_path: Path) -> No
 
 def test_what_is_wrong_is_said_in_a_sentence(workspace: Path, tmp_path: Path) -> None:
     done = run(workspace, "export", "model", str(tmp_path))
-    assert done.returncode == 1
-    assert "give a file in a folder that exists" in done.stderr
+    assert_refused(done, "give a file in a folder that exists")

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import messy_workbook
-from program import run
+from program import assert_refused, run
 from pursuit import load
 from pursuit.cli.console import say_if_wide
 from pursuit.cli.new import _frame, _print_questions
@@ -84,9 +84,7 @@ def test_the_questions_of_a_messy_workbook(workbook: Path, tmp_path: Path) -> No
     assert queries["Customer born"].unit == "years"
     assert Questions.read(tmp_path / "model.toml").settings  # as it was trained with
     again = run(tmp_path, "new", workbook.name, "--no-serve", "--out", "model")
-    assert again.returncode == 1
-    assert "holds a model already" in again.stderr
-    assert not again.stdout  # before anything is asked about the questions
+    assert_refused(again, "holds a model already")  # before anything is asked about the questions
     kept = run(tmp_path, "new", workbook.name, "--no-serve", "--out", "kept", "--keep", "Invoice code")
     assert kept.returncode == 0, kept.stderr
     assert "Invoice code" in (query.name for query in load(tmp_path / "kept").model_.query_set.queries)
@@ -242,5 +240,4 @@ def test_numbers_of_files_that_do_not_fit_into_memory_are_refused(
     monkeypatch.setattr("pursuit.research.tasks.tables.MOST_CELLS", 500)
     cases.assign(result=[i / 7 for i in range(120)]).to_parquet(tmp_path / "t.parquet")
     done = run(tmp_path, "new", "t.parquet", "--no-serve", "--out", "model")
-    assert done.returncode == 1
-    assert "has 720 cells. Up to 500 can be read to predict a number" in done.stderr
+    assert_refused(done, "has 720 cells. Up to 500 can be read to predict a number")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import program
-from program import json_of
+from program import assert_refused, json_of
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -47,6 +47,5 @@ def test_runs_without_data_are_left_out(tmp_path: Path, monkeypatch: pytest.Monk
 )
 def test_mistakes_get_one_sentence(tmp_path: Path, arguments: list[str], message: str) -> None:
     done = run(tmp_path, *arguments)
-    assert done.returncode == 1
-    assert message in " ".join(done.stderr.split())
+    assert_refused(done, message)
     assert not list(tmp_path.iterdir())

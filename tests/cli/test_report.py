@@ -9,7 +9,7 @@ import pytest
 from exported import described
 from json_schema import problems
 from pages import check_page
-from program import json_of, run
+from program import assert_refused, json_of, run
 from pursuit.report.measured import MEASURED
 
 
@@ -43,8 +43,7 @@ def test_a_row_gets_a_page(workspace: Path, tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_refused_at_once(workspace: Path, arguments: tuple[str, ...]) -> None:
     for name in ("report.pdf", "nowhere/report.html"):
         refused = run(workspace, *arguments, name)
-        assert refused.returncode == 1
-        assert f"{name} cannot be written: give a file that ends in .html" in " ".join(refused.stderr.split())
+        assert_refused(refused, f"{name} cannot be written: give a file that ends in .html")
 
 
 def test_rows_without_labels_cannot_be_reported_on_but_explained(workspace: Path, tmp_path: Path) -> None:
@@ -87,8 +86,7 @@ def test_what_cannot_be_measured_share_by_share_is_refused(workspace: Path, tmp_
     ):
         for command in ("report", "evaluate"):
             refused = run(workspace, command, "model", "--data", data, *options)
-            assert refused.returncode == 1
-            assert message in " ".join(refused.stderr.split())
+            assert_refused(refused, message)
 
 
 def test_what_was_measured_goes_with_the_model_wherever_it_is_shown(workspace: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ordered import clinic, clinic_queries
-from program import json_of, run
+from program import assert_refused, json_of, run
 from pursuit import Questions
 from pursuit.estimators import PursuitClassifier
 from pursuit.methods import METHODS
@@ -65,8 +65,7 @@ def test_a_model_is_shown_as_json(folder: Path) -> None:
 
 def test_a_folder_that_is_not_a_model(folder: Path) -> None:
     done = run(folder, "show", "nothing")
-    assert done.returncode == 1
-    assert "There is no model folder" in done.stderr
+    assert_refused(done, "There is no model folder")
 
 
 def test_a_method_is_named_by_its_parameters() -> None:

@@ -1,24 +1,18 @@
 """`pursuit tune` as it is met on the command line."""
 
 import shlex
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-import program
-from program import json_of
+from program import json_of, run
 from pursuit import load
 
 pytest.importorskip("optuna")
 
 OPTIONS = ("my visits.csv", "--method", "naive-bayes", "--target", "label", "--missing", "?", "--missing", "-")
-
-
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return program.run(folder, *arguments)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import copy
 import datetime
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from statistics import NormalDist
 from typing import Any
@@ -18,6 +18,7 @@ from pursuit.report.watch import (
     STATED,
     Claim,
     Confirmed,
+    KeptSession,
     SeenSession,
     Watch,
     _most_moved,
@@ -56,29 +57,29 @@ def test_a_model_that_breaks_its_promise_is_found_even_after_a_good_time(n_good:
     assert (found >= np.log(1 / 0.01)).mean() > 0.95
 
 
-@dataclass(frozen=True)
-class Kept:
-    id: str
-    created: datetime.datetime
-    moves: dict[str, Any]
-    truth: str | None
-    accepted: bool = False
-    revision: int = 0
-    done: bool = True
-    outcome: str | None = None
-    probability: float | None = None
-    low: float | None = None
-    high: float | None = None
-    fingerprint: str = "now"
-    updated: datetime.datetime = datetime.datetime(2026, 6, 1)
+UNFINISHED = KeptSession(
+    id="1",
+    revision=0,
+    created=BEGUN,
+    updated=datetime.datetime(2026, 6, 1),
+    fingerprint="now",
+    moves={},
+    done=False,
+    outcome=None,
+    probability=None,
+    low=None,
+    high=None,
+    truth=None,
+    accepted=False,
+)
 
 
-def kept(session: Session, begun: datetime.datetime, truth: str | None, **others: Any) -> Kept:
+def kept(session: Session, begun: datetime.datetime, truth: str | None, **others: Any) -> KeptSession:
     """A session as the server keeps it."""
     (outcome, probability), *_ = session.posterior.items()
     result = {"outcome": str(outcome), "probability": probability} if session.done else {}
     known = {"done": session.done, "updated": begun, "id": str(begun), **result, **others}
-    return Kept(created=begun, moves=session.to_dict(), truth=truth, **known)
+    return replace(UNFINISHED, created=begun, moves=session.to_dict(), truth=truth, **known)
 
 
 def table(rng: np.random.Generator, n: int, flip: float = 0.1) -> tuple[pd.DataFrame, np.ndarray]:
@@ -94,7 +95,7 @@ def model() -> NaiveBayesIPClassifier:
 
 
 @cache
-def played(n: int, flip: float = 0.1, coin: float | None = None, unknown: str = "") -> list[Kept]:
+def played(n: int, flip: float = 0.1, coin: float | None = None, unknown: str = "") -> list[KeptSession]:
     """Sessions with people whose answers are wrong as often as `flip` says."""
     rng = np.random.default_rng(5)
     X, y = table(rng, n, flip)
@@ -192,7 +193,7 @@ def test_a_guess_that_was_called_wrong_counts_as_wrong_with_the_probability_it_h
 
 
 def test_a_session_of_another_model_is_left_out() -> None:
-    other = Kept("1", datetime.datetime(2026, 1, 1), {"format": 2, "moves": [{"move": "tell", "query": "x"}]}, "a")
+    other = replace(UNFINISHED, moves={"format": 2, "moves": [{"move": "tell", "query": "x"}]}, truth="a")
     watch = Watch.of(model(), [other])
     assert (watch.n_sessions, watch.n_unreadable) == (0, 1)
     assert "Left out: 1 session of an earlier model." in watch.sentences

@@ -170,37 +170,6 @@ def test_what_nobody_knows_changes_nothing_and_is_not_asked_again(world: Any) ->
     assert session.chain.to_dict() == fresh.chain.to_dict()
 
 
-@given(
-    moves=st.lists(st.sampled_from(["yes", "no", "spring", "winter", "skip", "volunteer"]), max_size=4),
-    n=st.integers(1, 3),
-)
-def test_undo_goes_back_to_where_it_was(world: Any, moves: list[str], n: int) -> None:
-    session = Session(world.pursuer)
-    states: list[tuple[str, dict[Any, float], bool]] = []
-    for move in moves:
-        before = session.to_json(), session.posterior, session.done
-        left = [q for q in world.query_set.queries if q.name not in {step.name for step in session.chain.steps}]
-        try:
-            if move == "skip":
-                session.dont_know()
-            elif move == "volunteer":
-                session.tell(left[-1].choices[0], left[-1].name)
-            else:
-                session.tell(move)
-        except ValueError:
-            assert (session.to_json(), session.posterior, session.done) == before
-        else:
-            states.append(before)
-    for _ in range(min(n, len(states))):
-        session.undo()
-        assert (session.to_json(), session.posterior, session.done) == states.pop()
-
-
-def test_nothing_to_undo_is_refused(world: Any) -> None:
-    with pytest.raises(ValueError, match="There is nothing to take back yet"):
-        Session(world.pursuer).undo()
-
-
 def session_with(world: Any, answers: list[tuple[str, Any]]) -> Session:
     return Session(world.pursuer, known=dict(answers))
 

@@ -43,6 +43,14 @@ def json_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return value
 
 
+def assert_refused(done: subprocess.CompletedProcess[str], message: str) -> None:
+    """A mistake gets one sentence on standard error, and nothing is done."""
+    assert done.returncode == 1
+    assert message in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
 def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Poll until it holds; the time is only a bound for a test that would hang."""
     for _ in range(int(seconds / 0.02)):

@@ -16,7 +16,7 @@ from pursuit.queries.column import NO_WORDS, YES_WORDS, fold
 from pursuit.queries.questions import Presentation
 from pursuit.sessions.experience import FEW_ROWS, Experience, Trust
 from pursuit.sessions.session import Session
-from pursuit.sessions.state import GivenAnswer, Question, Rejection, State, question_of
+from pursuit.sessions.state import Question, State, question_of
 
 MOST_BARS, BAR_WIDTH, LONGEST_LABEL = 5, 24, 30
 PROMPT = "> "
@@ -270,7 +270,7 @@ class Conversation:
         if not names:
             raise ValueError("There is no answer to change yet.")
         if not which:
-            given = [one for one in self.session.state().answers if isinstance(one, GivenAnswer)]
+            given = self.session.state().given
             lines = [f"{i}  {one.question.text} {one.shown or 'not known'}" for i, one in enumerate(given, start=1)]
             self._say("\n".join(["Which answer do you want to change?", *lines]))
             which = self._read()
@@ -344,7 +344,7 @@ def belief_bars(state: State, encoding: str = "utf-8") -> str:
     if n_rest := len(rest) + belief.n_others:
         share = belief.others + sum(one.probability for one in rest)
         lines.append(f"and {n_rest} more with {percent(share)} together")
-    if excluded := dict.fromkeys(one.label for one in state.answers if isinstance(one, Rejection)):
+    if excluded := dict.fromkeys(state.rejected):
         lines.append(f"excluded: {', '.join(excluded)}")
     return "\n".join(lines)
 

@@ -116,23 +116,23 @@ def report(
     from pursuit.report import ModelReport
     from pursuit.report.measured import DEPTH, Measured, kept
 
+    def measured_on(estimator: Any, some: Any, evaluation: Any = None) -> Measured:
+        options = {"initially_known": some.initially_known, "depth": depth, "name": some.name}
+        return Measured.of(estimator, some.X, some.y, rows.stop, **options, evaluation=evaluation)
+
+    measured: Measured | None
     if is_by_shares(rows):
-        classifier, source, evaluation = measured_on_all_rows(model, rows)
-        some = measurable(classifier, source.unseen(TREE_ROWS))
-        options: dict[str, Any] = {"initially_known": some.initially_known, "depth": depth, "name": some.name}
-        found = ModelReport.of(classifier, some.X, some.y, rows.stop, **options, evaluation=evaluation)
+        estimator, source, evaluation = measured_on_all_rows(model, rows)
+        measured = measured_on(estimator, measurable(estimator, source.unseen(TREE_ROWS)), evaluation)
     else:
         estimator, unseen = model_and_labelled_rows(model, rows)
-        before = measured_before(model, estimator, unseen, rows.stop) if depth == DEPTH else None
-        if before is not None:
-            found = ModelReport.from_measured(estimator, before, rows.stop)
-        else:
-            options = {"initially_known": unseen.initially_known, "depth": depth, "name": unseen.name}
-            measured = Measured.of(estimator, unseen.X, unseen.y, rows.stop, **options)
-            found = ModelReport.from_measured(estimator, measured, rows.stop)
+        measured = measured_before(model, estimator, unseen, rows.stop) if depth == DEPTH else None
+        if measured is None:
+            measured = measured_on(estimator, unseen)
             is_usual = rows.stop is None and rows.max_queries is None and depth == DEPTH
             if is_usual and kept(model, estimator) is None:
                 measured.keep(model, estimator)  # for all who show the model to people
+    found = ModelReport.from_measured(estimator, measured, rows.stop)
     found.save(to)
     if as_json:
         print_json({**found.to_dict(), "page": str(to)})

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from pursuit.cli.console import say
 from pursuit.cli.rows import measurable, unseen_rows
@@ -110,15 +111,8 @@ def find_samples(estimator: PursuitEstimator) -> SamplePictures | None:
     if rows is None or rows.y is None or patches is None:
         return None
     labels = [str(label) for label in rows.y]
-    chosen = _some_of_each(labels)
+    nth = pd.Series(labels).groupby(labels).cumcount().tolist()
+    of_each = (i for i in range(len(labels)) if nth[i] < SAMPLES_A_LABEL)
+    chosen = sorted(of_each, key=lambda i: (nth[i], labels[i]))[:MOST_SAMPLES]
     pixels = np.asarray(take_rows(rows.X, np.array(chosen)), dtype=np.float32).reshape(-1, *patches.image_shape)
     return SamplePictures(pixels, tuple(labels[i] for i in chosen))
-
-
-def _some_of_each(labels: Sequence[str]) -> list[int]:
-    """The first rows of every label, label by label."""
-    by_label: dict[str, list[int]] = {}
-    for i, label in enumerate(labels):
-        by_label.setdefault(label, []).append(i)
-    rounds = [own[n] for n in range(SAMPLES_A_LABEL) for _, own in sorted(by_label.items()) if n < len(own)]
-    return rounds[:MOST_SAMPLES]

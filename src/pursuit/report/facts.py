@@ -62,7 +62,9 @@ class ModelFacts:
 
     def sentences(self) -> list[str]:
         """The facts, a sentence each."""
-        found = [self.predicts(), f"It may ask {count(self.n_queries, 'question')}, {self._order()}", self.stop]
+        asks = f"It may ask {count(self.n_queries, 'question')}, one after the other, and chooses each by the answers"
+        asks = f"{asks} before it ({self.method})."
+        found = [self.predicts(), asks, self.stop]
         return [*found, self.trained_on] if self.trained_on else found
 
     def predicts(self) -> str:
@@ -71,9 +73,6 @@ class ModelFacts:
         listed = ", ".join(map(label_text, self.labels[:MOST_LABELS]))
         more = f" and {len(self.labels) - MOST_LABELS} more" if len(self.labels) > MOST_LABELS else ""
         return f"This model says which of {len(self.labels):,} labels fits: {listed}{more}."
-
-    def _order(self) -> str:
-        return f"one after the other, and chooses each by the answers before it ({self.method})."
 
 
 def _trained_on(trained: dict[str, Any]) -> str:

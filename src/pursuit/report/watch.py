@@ -10,10 +10,10 @@ long as claims hold, whenever he looks (Ville's inequality). So an alarm that is
 import datetime
 import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,41 +45,27 @@ DAYS_OF_WEEKS = 120
 LEAST_ANSWERS = 20
 """To a question, before it is said that they have moved."""
 MOST_LISTED = 50
-
-
 STATED = "stated"
 """Where saved moves keep the first result, if the person did not leave it at that."""
 
 
-class KeptSession(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class KeptSession:
     """What is kept of a session."""
 
-    @property
-    def id(self) -> str: ...
-    @property
-    def revision(self) -> int: ...
-    @property
-    def created(self) -> datetime.datetime: ...
-    @property
-    def updated(self) -> datetime.datetime: ...
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def moves(self) -> dict[str, Any]: ...
-    @property
-    def done(self) -> bool: ...
-    @property
-    def outcome(self) -> str | None: ...
-    @property
-    def probability(self) -> float | None: ...
-    @property
-    def low(self) -> float | None: ...
-    @property
-    def high(self) -> float | None: ...
-    @property
-    def truth(self) -> str | None: ...
-    @property
-    def accepted(self) -> bool: ...
+    id: str
+    revision: int
+    created: datetime.datetime
+    updated: datetime.datetime
+    fingerprint: str
+    moves: dict[str, Any]
+    done: bool
+    outcome: str | None
+    probability: float | None
+    low: float | None
+    high: float | None
+    truth: str | None
+    accepted: bool
 
 
 @dataclass(frozen=True)
@@ -330,7 +316,6 @@ class SeenSession:
 
     id: str
     begun: datetime.datetime
-    n_asked: int
     claim: Claim | None
     is_unusual: bool
     answers: tuple[tuple[int, str, dict[str, float]], ...]
@@ -349,7 +334,6 @@ def _look(kept: KeptSession, session: Session) -> SeenSession:
     return SeenSession(
         id=kept.id,
         begun=kept.created,
-        n_asked=len(asked),
         claim=_claim(kept, session),
         is_unusual=unusual_of(session.pursuer, log.x[0], session.chain) is not None,
         answers=tuple(_foreseen(session, [move.query for move in tells if move.answer is not None])),
@@ -429,7 +413,7 @@ def _periods(seen: Sequence[SeenSession]) -> tuple[Period, ...]:
 
 
 def _period(name: str, own: Sequence[SeenSession]) -> Period:
-    asked, claims = [one.n_asked for one in own], [one.claim for one in own if one.claim is not None]
+    asked, claims = [len(one.asked) for one in own], [one.claim for one in own if one.claim is not None]
     mean, interval = statistics.fmean(asked), None
     if len(asked) > 1:
         z = statistics.NormalDist().inv_cdf((1 + COVERAGE) / 2)
@@ -448,15 +432,11 @@ def _n_learnt(task: dict[str, Any]) -> float:
 
 def _questions(model: Any, seen: Sequence[SeenSession], alarm: float, n_learnt: float) -> tuple[AskedQuestion, ...]:
     given: dict[int, list[tuple[str, dict[str, float]]]] = defaultdict(list)
-    unknown: dict[int, int] = defaultdict(int)
-    asked: dict[int, int] = defaultdict(int)
     for one in seen:
         for query, answer, expected in one.answers:
             given[query].append((answer, expected))
-        for query in one.asked:
-            asked[query] += 1
-        for query in one.unknown:
-            unknown[query] += 1
+    asked = Counter(query for one in seen for query in one.asked)
+    unknown = Counter(query for one in seen for query in one.unknown)
     # What is expected was learnt from rows that are a sample, too.
     factor = 1 + len(seen) / n_learnt
     moved = {query: _most_moved(own, factor) for query, own in given.items()}

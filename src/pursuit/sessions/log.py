@@ -31,7 +31,7 @@ from pursuit.inference.pursuer import (
 )
 from pursuit.inference.stopping import Standing, StoppingRule
 from pursuit.inference.target_bins import TargetBins, target_of
-from pursuit.queries import Query, QuerySet
+from pursuit.queries import Order, Query, QuerySet
 from pursuit.queries.column import listed
 from pursuit.registry import UnknownName, did_you_mean
 from pursuit.sessions.exclusion import information_without, without
@@ -279,6 +279,7 @@ class SessionLog:
     def __init__(self, pursuer: Pursuer, stop: StoppingRule | None, template: HistoryState | None = None):
         self.pursuer, self.stop, self._template = pursuer, stop, template
         self.query_set = pursuer.query_set  # kept here because attributes of a module are slow to look up
+        self.order = pursuer.query_set.order or Order()
         self.labels = tuple(label_list(pursuer.classes))
         self.moves: list[Move] = []
         self.told: dict[int, Tell] = {}  # by query, in the order they were given
@@ -481,10 +482,7 @@ class SessionLog:
 
     def unknown(self) -> list[int]:
         """The queries that are known beforehand and were neither given nor put off yet."""
-        query_set = self.query_set
-        if query_set.order is None:
-            return []
-        indices = (query_set.index_of[name] for name in query_set.order.beforehand)
+        indices = (self.query_set.index_of[name] for name in self.order.beforehand)
         return [i for i in indices if i not in self.told and i not in self.now.put_off]
 
     def first_unknown(self) -> int | None:
@@ -579,14 +577,12 @@ class SessionLog:
 
     def is_beforehand(self, query: int) -> bool:
         """Whether a query is known beforehand, so that nobody chooses to ask it."""
-        order = self.query_set.order
-        return order is not None and self.query_set.queries[query].name in order.beforehand
+        return self.query_set.queries[query].name in self.order.beforehand
 
     def is_in_group(self, query: int) -> bool:
         """Whether a query is asked together with others."""
-        order = self.query_set.order
         name = self.query_set.queries[query].name
-        return order is not None and any(name in group.queries for group in order.groups)
+        return any(name in group.queries for group in self.order.groups)
 
     @once
     def allowed(self, is_free: bool | None = None) -> Tensor | None:
@@ -800,11 +796,8 @@ class JointLog(SessionLog):
         self._others: dict[str, SessionLog] = {}
         self._followed: list[Move] = []  # by the logs of the further targets
         super().__init__(pursuer, stop, template)
-        own = SessionLog.information(self)
-        for name, bits in {
-            "the first target": own,
-            **{n: log.information() for n, log in self.others().items()},
-        }.items():
+        expected = {"the first target": SessionLog.information(self)}
+        for name, bits in (expected | {name: log.information() for name, log in self.others().items()}).items():
             if bits is None:
                 raise ValueError(
                     f"The model of {name} does not say what its questions are expected to tell, so it cannot be asked "

@@ -2,21 +2,20 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from pursuit.inference.pursuer import NO_ANSWER, Pursuer, label_list, label_text
+from pursuit.inference.pursuer import Pursuer, label_list, label_text
 from pursuit.inference.target_bins import target_of
 from pursuit.queries import Number, QuerySet
+from pursuit.queries.answer_values import Interval
 from pursuit.queries.column import NOT_GIVEN_TEXT
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import Question, question_of
-from pursuit.sessions.why import ImaginedAnswer, imagined_answers
+from pursuit.sessions.why import imagined_answers
 
 MOST_CHOICES = 6
 """Choices that have a branch of their own; of more, the least probable share one."""
@@ -30,16 +29,16 @@ class Branch:
     """Some of the answers to a question, and what follows from them."""
 
     text: str
-    choices: tuple[str, ...]
-    """The choices; empty where the answer is a number or not known."""
-    above: float | None
-    up_to: float | None
-    """Of numbers: those above the one and up to the other; None: no end."""
-    is_unknown: bool
-    """Whether the person does not know."""
     probability: float
     """Of these answers, at this point, of all that are not unknown."""
     node: "Node"
+    choices: tuple[str, ...] = ()
+    """The choices; empty where the answer is a number or not known."""
+    above: float | None = None
+    up_to: float | None = None
+    """Of numbers: those above the one and up to the other; None: no end."""
+    is_unknown: bool = False
+    """Whether the person does not know."""
 
 
 @dataclass(frozen=True)
@@ -157,107 +156,85 @@ def _node(session: Session, depth: int) -> Node:
         return Node(*believed)
     query = session.ask().query
     question = question_of(session.pursuer.query_set, query)
-    parts = _number_parts(session, query) if question.kind in ("number", "date") else _choice_parts(session, query)
 
-    def after(move: Callable[[Session], None]) -> Node:
-        move(session)
+    def after(answer: Any) -> Node:
+        if answer is None:
+            session.dont_know()
+        else:
+            session.tell(answer, confirmed=True)
         node = _node(session, depth - 1)
         session.undo()  # cheaper than a session of its own, which makes all moves again
         return node
 
-    total = sum(part.probability for part in parts) or 1.0
-    branches = [
-        Branch(
-            part.text,
-            part.choices,
-            part.above,
-            part.up_to,
-            False,
-            part.probability / total,
-            after(partial(Session.tell, answer=part.value, confirmed=True)),
-        )
-        for part in parts
-    ]
-    unknown = Branch(DONT_KNOW, (), None, None, True, 0.0, after(Session.dont_know))
-    return Node(*believed, question, (*branches, unknown))
+    branch_out = _number_branches if question.kind in ("number", "date") else _choice_branches
+    branches = branch_out(session, query, after)
+    total = sum(branch.probability for branch in branches) or 1.0
+    known = [replace(branch, probability=branch.probability / total) for branch in branches]
+    return Node(*believed, question, (*known, Branch(DONT_KNOW, 0.0, after(None), is_unknown=True)))
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Answers that share a branch, and the one that stands for them."""
-
-    text: str
-    value: Any
-    probability: float
-    choices: tuple[str, ...] = ()
-    above: float | None = None
-    up_to: float | None = None
+After = Callable[[Any], Node]
+"""What follows from an answer to the question asked; None: don't know."""
 
 
-def _imagined(session: Session, query: int) -> list[ImaginedAnswer]:
-    found = imagined_answers(session.pursuer, session.history, query)
-    return [one for one in found if one.text not in (NO_ANSWER, NOT_GIVEN_TEXT)]
-
-
-def _choice_parts(session: Session, query: int) -> list[_Part]:
+def _choice_branches(session: Session, query: int, after: After) -> list[Branch]:
     """The choices in the order in which they are offered; the least probable of many share a branch."""
     offered = [choice.value for choice in question_of(session.pursuer.query_set, query).choices]
-    likely = {one.text: one.probability or 1 / len(offered) for one in imagined_answers(
-        session.pursuer, session.history, query)}  # fmt: skip
+    imagined = imagined_answers(session.pursuer, session.history, query)
+    likely = {one.text: one.probability or 1 / len(offered) for one in imagined}
     order = sorted(offered, key=lambda choice: -likely.get(choice, 0.0))
     rest = order[MOST_CHOICES - 1 :] if len(order) > MOST_CHOICES else []
-    parts = [_Part(choice, choice, likely.get(choice, 0.0), (choice,)) for choice in offered if choice not in rest]
+    own = [choice for choice in offered if choice not in rest]
+    branches = [Branch(choice, likely.get(choice, 0.0), after(choice), (choice,)) for choice in own]
     if rest:
-        parts.append(_Part("other answers", rest[0], sum(likely.get(one, 0.0) for one in rest), tuple(rest)))
-    return parts
+        probability = sum(likely.get(one, 0.0) for one in rest)
+        branches.append(Branch("other answers", probability, after(rest[0]), tuple(rest)))
+    return branches
 
 
-def _number_parts(session: Session, query: int) -> list[_Part]:
+def _number_branches(session: Session, query: int, after: After) -> list[Branch]:
     """A number in a few ranges, cut where the belief after it differs most."""
     column = session.pursuer.query_set.queries[query]
     assert isinstance(column, Number)
-    pieces = [one for one in _imagined(session, query) if hasattr(one.text, "high")]
+    imagined = imagined_answers(session.pursuer, session.history, query)
+    foreseen = [
+        (math.inf if one.text.high is None else float(column.read(one.text.high)), one)
+        for one in imagined
+        if isinstance(one.text, Interval)
+    ]
+    if foreseen:
+        pieces = sorted(foreseen, key=lambda piece: piece[0])
+        edges = [end for end, _ in pieces[:-1]]
+        weights = [one.probability or 1 / len(pieces) for _, one in pieces]
+        parts = _parts(torch.tensor(weights).double(), torch.stack([one.posterior for _, one in pieces]).double())
+    else:  # nobody foresees the answers: above and below the middle
+        edges, weights, parts = [column.centre], [0.5, 0.5], [(0, 1), (1, 2)]
     low, high = column.seen or (column.centre - column.spread, column.centre + column.spread)
-    if not pieces:  # nobody foresees the answers: above and below the middle
-        edges, cuts = [column.centre], [column.centre]
-        weights, belief = [0.5, 0.5], None
-    else:
-        ends = [None if one.text.high is None else column.read(one.text.high) for one in pieces]  # type: ignore[attr-defined]
-        order = sorted(range(len(pieces)), key=lambda i: math.inf if ends[i] is None else float(ends[i]))  # type: ignore[arg-type]
-        edges = [float(ends[i]) for i in order[:-1]]  # type: ignore[arg-type]
-        weights = [pieces[i].probability or 1 / len(pieces) for i in order]
-        belief = torch.stack([pieces[i].posterior for i in order]).double()  # (pieces, C)
-        cuts = [edges[i] for i in _cuts(torch.tensor(weights).double(), belief)]
-    parts = []
-    for above, up_to in pairwise([None, *cuts, None]):
-        inside = [
-            i
-            for i, (a, b) in enumerate(pairwise([None, *edges, None]))
-            if (above is None or (a is not None and a >= above)) and (up_to is None or (b is not None and b <= up_to))
-        ]
-        likeliest = max(inside, key=lambda i: weights[i])
-        start = edges[likeliest - 1] if likeliest else min(low, edges[0] if edges else low)
-        end = edges[likeliest] if likeliest < len(edges) else max(high, edges[-1] if edges else high)
-        value = column.written((start + end) / 2) if column.noun == "a date" else (start + end) / 2
-        text = _range_text(column, above, up_to)
-        parts.append(_Part(text, value, sum(weights[i] for i in inside), (), above, up_to))
+    limits = [min([low, *edges]), *edges, max([high, *edges])]
+    branches = []
+    for first, end in parts:
+        likeliest = max(range(first, end), key=lambda i: weights[i])
+        middle = (limits[likeliest] + limits[likeliest + 1]) / 2
+        node = after(column.written(middle) if column.noun == "a date" else middle)
+        above, most = edges[first - 1] if first else None, edges[end - 1] if end < len(weights) else None
+        text = _range_text(column, above, most)
+        branches.append(Branch(text, sum(weights[first:end]), node, above=above, up_to=most))
     if column.may_be_missing:
-        missing = [one.probability for one in imagined_answers(session.pursuer, session.history, query)
-                   if one.text == NOT_GIVEN_TEXT]  # fmt: skip
-        parts.append(_Part(NOT_GIVEN_TEXT, NOT_GIVEN_TEXT, (missing or [0.0])[0] or 0.0, (NOT_GIVEN_TEXT,)))
-    return parts
+        missing = next((one.probability for one in imagined if one.text == NOT_GIVEN_TEXT), None)
+        branches.append(Branch(NOT_GIVEN_TEXT, missing or 0.0, after(NOT_GIVEN_TEXT), (NOT_GIVEN_TEXT,)))
+    return branches
 
 
 def _range_text(column: Number, above: float | None, up_to: float | None) -> str:
-    if above is None and up_to is None:
-        return "any"
-    if above is None or up_to is None:
-        return f"up to {column.in_words(up_to)}" if up_to is not None else f"above {column.in_words(above or 0.0)}"
+    if above is None:
+        return "any" if up_to is None else f"up to {column.in_words(up_to)}"
+    if up_to is None:
+        return f"above {column.in_words(above)}"
     return f"above {column.in_words(above)}, up to {column.in_words(up_to)}"
 
 
-def _cuts(weight: Tensor, belief: Tensor) -> list[int]:
-    """After which of the pieces to cut, so that the mean beliefs of the parts leave the least doubt."""
+def _parts(weight: Tensor, belief: Tensor) -> list[tuple[int, int]]:
+    """Pieces in a few parts, each from its first to before its end, whose mean beliefs leave the least doubt."""
     parts = [(0, len(weight))]
     for _ in range(MOST_CUTS):
         gains = []
@@ -271,7 +248,7 @@ def _cuts(weight: Tensor, belief: Tensor) -> list[int]:
             break
         place = parts.index(part)
         parts[place : place + 1] = [(part[0], cut), (cut, part[1])]
-    return [end - 1 for _, end in parts[:-1]]
+    return parts
 
 
 def _doubt(weight: Tensor, belief: Tensor) -> Tensor:

@@ -97,9 +97,13 @@ class Session:
     def copy(self) -> "Session":
         """A session about one target that stands where this one does, with all that was computed here, and goes on by
         itself."""
-        found = Session.__new__(Session)
-        found.pursuer, found.stop, found._log = self.pursuer, self.stop, self._log.copy()
-        return found
+        return self._of(self._log.copy())
+
+    @classmethod
+    def _of(cls, log: SessionLog) -> "Session":
+        session = cls.__new__(cls)
+        session.pursuer, session.stop, session._log = log.pursuer, log.stop, log
+        return session
 
     def plot(self, path: str | Path | None = None, title: str = "") -> "Figure":
         """Beliefs after each answer so far, as those of a chain."""
@@ -123,11 +127,7 @@ class Session:
     @property
     def also(self) -> dict[str, "Session"]:
         """What the answers tell about further targets: a session of each, to be read."""
-        found = {}
-        for name, log in self._log.others().items():
-            found[name] = session = Session.__new__(Session)
-            session.pursuer, session.stop, session._log = log.pursuer, log.stop, log
-        return found
+        return {name: self._of(log) for name, log in self._log.others().items()}
 
     # ---- what is asked
 
@@ -525,6 +525,36 @@ class Session:
         except ValueError:
             raise ValueError("This is not a saved session: it is not JSON.") from None
         return cls.from_dict(state, pursuer, stop, also=also)
+
+
+def make_move(
+    session: Session,
+    name: str,
+    query: str | None = None,
+    answer: Any = None,
+    label: Any = None,
+    confirmed: bool = False,
+) -> None:
+    """Make the move that a client names; raises ValueError for one that there is not."""
+    match name:
+        case "tell" if answer is not None or query is not None:
+            session.tell(answer, query, confirmed=confirmed)
+        case "tell" | "dont_know":
+            session.dont_know()
+        case "change":
+            session.change(str(query), answer, confirmed=confirmed)
+        case "reject":
+            session.reject(*([] if label is None else [label]))
+        case "take_back_rejection":
+            session.take_back_rejection(label)
+        case "skip":
+            session.skip()
+        case "undo":
+            session.undo()
+        case "go_on":
+            session.go_on()
+        case _:
+            raise ValueError(f"There is no move '{name}'.")
 
 
 def foresee(answers: Sequence[tuple[Session, str | None, Any]]) -> None:

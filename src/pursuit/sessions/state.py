@@ -3,15 +3,12 @@
 The fields are those of the JSON that the server sends, so a field may be added here, but none renamed.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-import torch
-from torch import Tensor
 from typing_extensions import TypedDict  # what pydantic reads before Python 3.12
 
 from pursuit.inference.chain import Chain
@@ -23,6 +20,7 @@ from pursuit.queries.column import NOT_GIVEN_TEXT
 from pursuit.sessions.experience import Experience, Trust, progress
 from pursuit.sessions.log import Reject, SessionLog, Tell
 from pursuit.sessions.reasons import Reason, WhatIf, reasons_of, what_if
+from pursuit.sessions.why import divergence
 
 N_LABELS = 8
 """How many labels a belief names."""
@@ -30,8 +28,6 @@ N_REASONS = 8
 """How many reasons for and against a result are given."""
 MOST_KEPT = 50_000
 """How many questions of a query set are kept as they are put."""
-LEAST_PROBABILITY = 1e-12
-"""A probability below this counts as this, so that what an answer told stays finite."""
 FEW_QUESTIONS = 10
 """Where no more questions than this are open, their number is reported as the most that may follow."""
 
@@ -280,6 +276,15 @@ class State:
     also: tuple[TargetState, ...] = ()
     """Further targets of the same interview."""
 
+    @property
+    def given(self) -> list[GivenAnswer]:
+        return [one for one in self.answers if isinstance(one, GivenAnswer)]
+
+    @property
+    def rejected(self) -> list[str]:
+        """The labels that were called wrong."""
+        return [one.label for one in self.answers if isinstance(one, Rejection)]
+
 
 def state_of(
     log: SessionLog,
@@ -369,17 +374,13 @@ def _answers(log: SessionLog, chain: Chain, texts: QuestionTexts) -> Iterator[Gi
             if key not in known:
                 question = texts.question(step.query, 0 if step.volunteered else number)
                 value = _value(log.query_set.queries[step.query], move.answer, step.answer)
-                gained, told = (None, None) if step.answer is None else (step.gained, _told(before, step.posterior))
+                gained, told = (
+                    (None, None) if step.answer is None else (step.gained, divergence(before, step.posterior))
+                )
                 known[key] = step, GivenAnswer(question, value, step.answer, gained, step.volunteered, told=told)
             log.shown[key] = known[key]
             before = step.posterior
             yield known[key][1]
-
-
-def _told(before: Tensor, after: Tensor) -> float:
-    """The divergence (in bits) of a belief (C,) from the one before it."""
-    before, after = before.double().clamp(min=LEAST_PROBABILITY), after.double()
-    return float(torch.special.xlogy(after, after / before).sum()) / math.log(2)
 
 
 def _value(query: Query, answer: Any, in_words: str | None) -> str | float | None:

@@ -27,6 +27,8 @@ N_NEXT_BEST, N_LEADING = 3, 3
 """How many queries that come next are named, and how many labels that lead after an answer."""
 MOST_ANSWERS = 8
 """How many answers the text lists, the most probable first."""
+LEAST_PROBABILITY = 1e-12
+"""A probability below this counts as this, so that what an answer told stays finite."""
 LITTLE = 1 / 3
 """A query tells little by itself if its bits are below this share of the most that another one promises."""
 
@@ -318,10 +320,15 @@ def _after_choices(pursuer: Pursuer, history: History, query: int, excluded: Seq
     return dict(zip(choices, posteriors, strict=True))
 
 
+def divergence(before: Tensor, after: Tensor) -> float:
+    """How far a belief (C,) is from the one before it, in bits."""
+    before, after = before.double().clamp(min=LEAST_PROBABILITY), after.double()
+    return float(torch.special.xlogy(after, after / before).sum()) / math.log(2)
+
+
 def bits_told(answers: Sequence[ImaginedAnswer], before: Tensor) -> float:
     """How far answers are expected to move the belief `before` (C,), in bits."""
-    moved = (float(torch.special.xlogy(a.posterior, a.posterior / before).nansum()) for a in answers)
-    return sum((a.probability or 0) * nats for a, nats in zip(answers, moved, strict=True)) / math.log(2)
+    return sum((one.probability or 0) * divergence(before, one.posterior) for one in answers)
 
 
 def answer_effects(

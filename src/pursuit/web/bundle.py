@@ -6,7 +6,6 @@ the same name to something at their top."""
 import posixpath
 import re
 from collections.abc import Iterable
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,22 +16,14 @@ IMPORT = re.compile(r'^import [^;]*? from "([^"]+)";\n', flags=re.M)
 EXPORT = re.compile(r"^export (?=(?:async |const |let |function |class ))", flags=re.M)
 TOP = re.compile(r"^(?:async )?(?:function|const|let|class) (\w+)", flags=re.M)
 
-LANGUAGES = tuple(
-    sorted(
-        (
-            path.name.removesuffix(".json")
-            for path in (files("pursuit.web") / "interview").iterdir()
-            if ".json" in path.name
-        ),
-        key=lambda code: (code != "en", code),
-    )
-)
+FOLDER = Path(__file__).parent
+LANGUAGES = ("en", *sorted({path.stem for path in (FOLDER / "interview").glob("*.json")} - {"en"}))
 """What pages speak: one file of words each, English first."""
 
 
 def part(path: str) -> str:
     """The text of a file inside of this folder."""
-    return (files("pursuit.web") / path).read_text(encoding="utf-8")
+    return (FOLDER / path).read_text(encoding="utf-8")
 
 
 def bundle(entry: str) -> str:

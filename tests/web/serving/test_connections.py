@@ -24,12 +24,6 @@ from pursuit.web.serving.security import HEADERS, UNREADABLE
 from served import begin, client_of, running, try_move
 
 
-@pytest.fixture
-def client(models: ServedModels, tmp_path: Path) -> Iterator[Client]:
-    with running(models, f"sqlite:///{tmp_path / 'sessions.sqlite'}") as found:
-        yield found
-
-
 def raw(client: Client) -> socket.socket:
     return socket.create_connection(("127.0.0.1", client.base_url.port or 0), timeout=30)
 
@@ -117,11 +111,12 @@ PIECE = 18_000
         b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X-A: " + b"x" * 20_000 + b"\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X-A: b\r\n" * 5000 + b"\r\n",
+        b"\x00\x01\x02\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: gzip\r\n\r\n",
     ],
-    ids=["long address", "long header", "many headers", "TLS", "negative length", "two lengths"],
+    ids=["long address", "long header", "many headers", "nonsense", "TLS", "negative length", "two lengths"],
 )
 def test_what_is_no_request_is_answered_in_a_sentence_with_all_headers(
     client: Client, sent: bytes, in_pieces: bool
@@ -135,6 +130,7 @@ def test_what_is_no_request_is_answered_in_a_sentence_with_all_headers(
         with contextlib.suppress(OSError):
             connection.shutdown(socket.SHUT_WR)
         answer = all_of(connection)
+    assert client.get("/api/models").status_code == 200
     if not answer:  # closed while still sending
         return
     head, content = answer.split(b"\r\n\r\n", 1)

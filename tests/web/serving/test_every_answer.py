@@ -5,7 +5,6 @@ import logging
 import re
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,20 +12,13 @@ from httpx import Client, Response
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from program import wait_for
-from pursuit.web.serving.models import ServedModels
 from pursuit.web.serving.security import HEADERS, logged_path, without_values
-from served import begin, move, running, try_move
+from served import begin, move, try_move
 
 INSIDE = re.compile(
     r"Traceback|File \"|site-packages|/tmp/|/usr/|/home/|/root/|\.py\b|sqlite3|psycopg|sqlalchemy", re.I
 )
 """What tells of the machine or the program."""
-
-
-@pytest.fixture
-def client(models: ServedModels, tmp_path: Path) -> Iterator[Client]:
-    with running(models, f"sqlite:///{tmp_path / 'sessions.sqlite'}") as found:
-        yield found
 
 
 def check(answer: Response) -> None:
@@ -121,6 +113,7 @@ def test_an_error_of_ours_is_answered_and_logged_without_what_people_said(
             time.sleep(0.01)
     assert answer.status_code == status
     check(answer)
+    assert "Something went wrong" in answer.json()["message"]
     assert "winter" not in answer.text
     assert "RuntimeError" in caplog.text
     assert "in fail" in caplog.text

@@ -46,10 +46,10 @@ NOTHING_YET = SessionRecord(
 def test_only_one_of_two_writes_at_a_revision_counts(database: str) -> None:
     store = Store(database)
     before = store.create("model", "print", "", NOTHING_YET, None)
-    written = store.write(before, replace(NOTHING_YET, n_asked=1), "print")
+    (written,) = store.write_all([(before, replace(NOTHING_YET, n_asked=1), "print")])
     assert written is not None
     assert written.revision == 1
-    assert store.write(before, replace(NOTHING_YET, n_asked=2), "print") is None
+    assert store.write_all([(before, replace(NOTHING_YET, n_asked=2), "print")]) == [None]
     assert store.read(before.id) == written
     store.close()
 

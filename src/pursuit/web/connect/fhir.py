@@ -16,7 +16,7 @@ from pursuit.queries.column import with_unit
 from pursuit.queries.order import Order
 from pursuit.sessions.log import FORMAT
 from pursuit.sessions.session import Session
-from pursuit.sessions.state import Belief, GivenAnswer, Question, Result, State, question_of
+from pursuit.sessions.state import Belief, Question, Result, State, question_of
 from pursuit.web.connect.language import in_language, language_of_questions
 
 SDC = "http://hl7.org/fhir/uv/sdc/StructureDefinition"
@@ -350,7 +350,7 @@ def _updated(sent: Sent, form: Form, state: State, given: Mapping[str, Json], gr
     def question(name: str) -> Question:
         return question_of(form.query_set, form.query_set.index_of[name])
 
-    read = {one.question.name: one.value for one in state.answers if isinstance(one, GivenAnswer)}
+    read = {one.question.name: one.value for one in state.given}
 
     def answered(name: str) -> Json:
         found: Json = {"linkId": name, "text": question(name).text}
@@ -367,9 +367,9 @@ def _updated(sent: Sent, form: Form, state: State, given: Mapping[str, Json], gr
         items.insert(0, {**shared, "type": "group", "item": [form.item(question(name)) for name in groups[True]]})
         answers.insert(0, {**shared, "item": [answered(name) for name in groups[True]]})
     if state.result is not None:
-        result = _Result(form, state, state.result)
-        items.append(result.item)
-        answers.append(result.answer)
+        shared, parts = {"linkId": RESULT, "text": form.say("Result")}, list(_result(form, state, state.result))
+        items.append({**shared, "type": "group", "item": [item for item, _ in parts]})
+        answers.append({**shared, "item": [answer for _, answer in parts]})
     adaptive = {"extension": [{"url": ADAPTIVE, "valueBoolean": True}], "status": "active"}
     own = {**adaptive, **sent.questionnaire, "item": items}
     contained = [own if one is sent.questionnaire else one for one in _objects(sent.response, "contained")]
@@ -384,66 +384,54 @@ def _updated(sent: Sent, form: Form, state: State, given: Mapping[str, Json], gr
     }
 
 
-class _Result:
-    """The result as a group of items that nobody can change, of which the first can be extracted as an observation."""
+Part = tuple[Json, Json]
+"""An item that nobody can change, and its answer."""
 
-    def __init__(self, form: Form, state: State, result: Result):
-        self.parts: list[tuple[Json, Json]] = []
-        self.form = form
-        number = state.belief.number
-        self._add_belief(state.belief, form.target)
-        if result.decided is not None:
-            self._add("decided", "The model vouches for it", "boolean", {"valueBoolean": result.decided})
-        if result.label_set is not None:
-            self._add("set", "Labels that remain", "text", {"valueString": ", ".join(result.label_set)})
-        in_words = percent if number is None else f"{{:.{number.decimals}f}}".format
-        reasons = [
-            f"{one.text} {one.answer}: {in_words(one.before)} -> {in_words(one.after)}"
-            for one in (*result.reasons["for"], *result.reasons["against"])
-        ]
-        if reasons:
-            self._add("why", "Why", "text", {"valueString": "\n".join(reasons)})
-        if result.unusual is not None:
-            self._add("unusual", "Unusual answers", "text", {"valueString": result.unusual.sentence})
 
-        for i, other in enumerate(state.also, start=1):
-            self._add_belief(other.belief, other.name, f"also-{i}-", f"{other.name}: ")
+def _result(form: Form, state: State, result: Result) -> Iterator[Part]:
+    """The parts of the result, of which the first can be extracted as an observation."""
+    number = state.belief.number
+    yield from _belief(form, state.belief, form.target)
+    if result.decided is not None:
+        yield _part(form, "decided", "The model vouches for it", "boolean", {"valueBoolean": result.decided})
+    if result.label_set is not None:
+        yield _part(form, "set", "Labels that remain", "text", {"valueString": ", ".join(result.label_set)})
+    in_words = percent if number is None else f"{{:.{number.decimals}f}}".format
+    reasons = [
+        f"{one.text} {one.answer}: {in_words(one.before)} -> {in_words(one.after)}"
+        for one in (*result.reasons["for"], *result.reasons["against"])
+    ]
+    if reasons:
+        yield _part(form, "why", "Why", "text", {"valueString": "\n".join(reasons)})
+    if result.unusual is not None:
+        yield _part(form, "unusual", "Unusual answers", "text", {"valueString": result.unusual.sentence})
+    for i, other in enumerate(state.also, start=1):
+        yield from _belief(form, other.belief, other.name, f"also-{i}-", f"{other.name}: ")
 
-    def _add_belief(self, belief: Belief, target: str, prefix: str = "", about: str = "") -> None:
-        code = {"system": self.form.system, "code": " ".join(target.split())}
-        if (number := belief.number) is not None:
-            ends = {"label": number.expected, "low": number.low, "high": number.high}
-            texts = ("Expected number", "90 % sure: from", "90 % sure: to")
-            for (name, end), text in zip(ends.items(), texts, strict=True):
-                own = code if name == "label" else None
-                value = {"valueDecimal": round(end, number.decimals)}
-                self._add(f"{prefix}{name}", text, "decimal", value, own, about)
-            return
-        best = belief.labels[0]
-        shares = ", ".join(f"{one.label} {percent(one.probability)}" for one in belief.labels)
-        self._add(f"{prefix}label", "Most probable result", "string", {"valueString": best.label}, code, about)
-        sure = {"valueDecimal": round(best.probability, 6)}
-        self._add(f"{prefix}probability", "Probability", "decimal", sure, about=about)
-        self._add(f"{prefix}belief", "Most probable labels", "text", {"valueString": shares}, about=about)
 
-    def _add(self, name: str, text: str, kind: str, value: Json, code: Json | None = None, about: str = "") -> None:
-        shared = {"linkId": f"{RESULT}/{name}", "text": f"{about}{self.form.say(text)}"}
-        extract = {"url": f"{SDC}/sdc-questionnaire-observationExtract", "valueBoolean": True}
-        coded: Json = {} if code is None else {"extension": [extract], "code": [code]}
-        self.parts.append(({**coded, **shared, "type": kind, "readOnly": True}, {**shared, "answer": [value]}))
+def _belief(form: Form, belief: Belief, target: str, prefix: str = "", about: str = "") -> Iterator[Part]:
+    code = {"system": form.system, "code": " ".join(target.split())}
+    if (number := belief.number) is not None:
+        ends = {"label": number.expected, "low": number.low, "high": number.high}
+        texts = ("Expected number", "90 % sure: from", "90 % sure: to")
+        for (name, end), text in zip(ends.items(), texts, strict=True):
+            own = code if name == "label" else None
+            value = {"valueDecimal": round(end, number.decimals)}
+            yield _part(form, f"{prefix}{name}", text, "decimal", value, own, about)
+        return
+    best = belief.labels[0]
+    shares = ", ".join(f"{one.label} {percent(one.probability)}" for one in belief.labels)
+    yield _part(form, f"{prefix}label", "Most probable result", "string", {"valueString": best.label}, code, about)
+    sure = {"valueDecimal": round(best.probability, 6)}
+    yield _part(form, f"{prefix}probability", "Probability", "decimal", sure, about=about)
+    yield _part(form, f"{prefix}belief", "Most probable labels", "text", {"valueString": shares}, about=about)
 
-    @property
-    def item(self) -> Json:
-        return {
-            "linkId": RESULT,
-            "text": self.form.say("Result"),
-            "type": "group",
-            "item": [item for item, _ in self.parts],
-        }
 
-    @property
-    def answer(self) -> Json:
-        return {"linkId": RESULT, "text": self.form.say("Result"), "item": [answer for _, answer in self.parts]}
+def _part(form: Form, name: str, text: str, kind: str, value: Json, code: Json | None = None, about: str = "") -> Part:
+    shared = {"linkId": f"{RESULT}/{name}", "text": f"{about}{form.say(text)}"}
+    extract = {"url": f"{SDC}/sdc-questionnaire-observationExtract", "valueBoolean": True}
+    coded: Json = {} if code is None else {"extension": [extract], "code": [code]}
+    return {**coded, **shared, "type": kind, "readOnly": True}, {**shared, "answer": [value]}
 
 
 def outcome(message: str, code: str = "invalid") -> Json:

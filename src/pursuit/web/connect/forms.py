@@ -5,14 +5,14 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from pursuit.estimators import PursuitEstimator, PursuitRegressor
+from pursuit.estimators import PursuitEstimator
 from pursuit.inference.pursuer import label_text
 from pursuit.inference.target_bins import target_of
 from pursuit.report.facts import ModelFacts
@@ -30,8 +30,6 @@ OWN_NAMES = ("result", "probability", "result_note", "record_id")
 """Fields that are no questions."""
 MOST_LISTED = 8
 """Choices that a survey shows at once; of more, it opens a list."""
-Condition = Callable[["Field", Branch], str]
-"""Writes the condition that the answer to a field is one of a branch, in the expressions of a form program."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,19 @@ class Field:
 
     name: str
     question: Question
-    level: int
     when: tuple[Path, ...]
     """The ways that lead there; any of them."""
+
+    @property
+    def has_choices(self) -> bool:
+        """Whether one of some choices is the answer, and not a number or a date."""
+        return self.question.kind == "choice"
+
+    @cached_property
+    def codes(self) -> dict[str, str]:
+        """The choices by short names of letters, digits and underscores."""
+        taken = {UNKNOWN}
+        return {choice.value: _unique(_slug(choice.value), taken) for choice in self.question.choices}
 
 
 @dataclass(frozen=True)
@@ -58,44 +66,37 @@ class Form:
         """A text that is not from the questions, in their language."""
         return in_language(text, self.language or language_of_questions(self.script.pursuer.query_set))
 
-    def hint(self, question: Question) -> str:
+    def hint(self, field: Field) -> str:
         """What helps to answer a question."""
-        parts = [question.help]
-        if question.kind in ("number", "date"):
+        question, parts = field.question, [field.question.help]
+        if not field.has_choices:
             parts += [f"In {question.unit}." if question.unit else "", self.say(EMPTY)]
         return " ".join(part for part in parts if part)
 
     @cached_property
-    def fields(self) -> tuple[Field, ...]:
+    def _fields(self) -> dict[tuple[int, str], Field]:
+        """The fields by level and question."""
         ways: dict[tuple[int, str], list[Path]] = {}
-        questions: dict[tuple[int, str], Question] = {}
+        questions: dict[str, Question] = {}
 
         def walk(node: Node, steps: tuple[tuple[Node, Branch], ...]) -> None:
             if node.question is None:
                 return
-            key = (len(steps), node.question.name)
-            ways.setdefault(key, []).append(Path(steps, node))
-            questions[key] = node.question
+            questions[node.question.name] = node.question
+            ways.setdefault((len(steps), node.question.name), []).append(Path(steps, node))
             for branch in node.branches:
                 walk(branch.node, (*steps, (node, branch)))
 
         walk(self.script.root, ())
         taken = set(OWN_NAMES)
-        fields = []
-        for key in sorted(ways, key=lambda key: key[0]):
-            level, name = key
-            fields.append(Field(_unique(_slug(name), taken), questions[key], level + 1, tuple(ways[key])))
-        return tuple(fields)
+        return {
+            (level, name): Field(_unique(_slug(name), taken), questions[name], tuple(paths))
+            for (level, name), paths in sorted(ways.items(), key=lambda item: item[0][0])
+        }
 
-    @cached_property
-    def _names(self) -> dict[tuple[int, str], Field]:
-        return {(field.level - 1, field.question.name): field for field in self.fields}
-
-    def conditions(self, path: Path) -> Iterator[tuple[Field, Branch]]:
-        """What must have been answered on a way, field by field."""
-        for level, (node, branch) in enumerate(path.steps):
-            assert node.question is not None
-            yield self._names[level, node.question.name], branch
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(self._fields.values())
 
     @cached_property
     def ends(self) -> dict[str, list[Path]]:
@@ -105,25 +106,30 @@ class Form:
             found.setdefault(path.end.label, []).append(path)
         return found
 
-    def results(self, condition: Condition) -> list[tuple[str, str]]:
-        """The labels, or numbers, each with the condition that it is the result."""
-        return [(label, self.any_of(paths, condition)) for label, paths in self.ends.items()]
-
-    def probabilities(self, condition: Condition) -> list[tuple[str, str]]:
-        """The probabilities of results, each with the condition that it holds; none where a number is predicted."""
-        return [
-            (f"{path.end.probability:.4f}", self.any_of([path], condition))
+    def computed(self, language: "_Language") -> dict[str, list[tuple[str, str]]]:
+        """The texts that `result` and `probability` may be, each with the condition that it is; no probability where a
+        number is predicted."""
+        results = [(label, self.any_of(paths, language)) for label, paths in self.ends.items()]
+        probabilities = [
+            (f"{path.end.probability:.4f}", self.any_of([path], language))
             for paths in self.ends.values()
             for path in paths
             if path.end.probability is not None
         ]
+        return {"result": results, "probability": probabilities}
 
-    def any_of(self, paths: tuple[Path, ...] | list[Path], condition: Condition) -> str:
-        """That one of several ways was gone, in the language of `condition`; empty where no answer is needed."""
-        ways = [" and ".join(condition(*one) for one in self.conditions(path)) for path in paths]
+    def any_of(self, paths: Sequence[Path], language: "_Language") -> str:
+        """That one of several ways was gone; empty where no answer is needed."""
+        ways = [" and ".join(self._conditions(path, language)) for path in paths]
         if not all(ways):
             return ""
         return " or ".join(f"({way})" for way in ways) if len(ways) > 1 else ways[0]
+
+    def _conditions(self, path: Path, language: "_Language") -> Iterator[str]:
+        """What must have been answered on a way, field by field."""
+        for level, (node, branch) in enumerate(path.steps):
+            assert node.question is not None
+            yield language.condition(self._fields[level, node.question.name], branch)
 
 
 @dataclass(frozen=True)
@@ -137,10 +143,10 @@ class _Language:
     never: str
     date: str = "{name} {sign} {end}"
 
-    def condition(self, field: Field, branch: Branch, written: Callable[[str], str]) -> str:
-        """The condition that the answer to a field is one of a branch; `written` quotes a choice."""
+    def condition(self, field: Field, branch: Branch) -> str:
+        """The condition that the answer to a field is one of a branch."""
         name = self.name.format(field.name)
-        if field.question.kind in ("number", "date"):
+        if not field.has_choices:
             if branch.is_unknown:
                 return self.is_empty.format(name)
             if branch.choices:  # "not given" is not told apart from what nobody knows
@@ -155,19 +161,13 @@ class _Language:
             return " and ".join([self.is_filled.format(name), *inside])
         if branch.is_unknown:
             return f"{name} = '{UNKNOWN}'"
-        parts = [f"{name} = {written(choice)}" for choice in branch.choices]
+        parts = [f"{name} = '{field.codes[choice]}'" for choice in branch.choices]
         return parts[0] if len(parts) == 1 else f"({' or '.join(parts)})"
 
 
 XPATH = _Language("${{{}}}", "{} = ''", "{} != ''", "false()", "{name} {sign} date({end})")
 SURVEYJS = _Language("{{{}}}", "{} empty", "{} notempty", "false")
 REDCAP = _Language("[{}]", "{} = ''", "{} <> ''", "1 = 0", "datediff({end}, {name}, 'd', 'ymd', true) {sign} 0")
-
-
-def _codes(question: Question) -> dict[str, str]:
-    """The choices of a question by short names of letters, digits and underscores."""
-    taken = {UNKNOWN}
-    return {choice.value: _unique(_slug(choice.value), taken) for choice in question.choices}
 
 
 def _slug(text: str) -> str:
@@ -194,30 +194,20 @@ def xlsform(form: Form) -> bytes:
 
     rows: list[dict[str, str]] = []
     lists: dict[str, dict[str, str]] = {}
-    values: dict[str, dict[str, str]] = {}
-
-    def condition(field: Field, branch: Branch) -> str:
-        return XPATH.condition(field, branch, lambda choice: f"'{values[field.question.name][choice]}'")
-
     for field in form.fields:
         question = field.question
-        row = {"name": field.name, "label": question.text, "hint": form.hint(question), "required": "yes"}
-        if question.kind in ("number", "date"):
+        row = {"name": field.name, "label": question.text, "hint": form.hint(field), "required": "yes"}
+        if field.has_choices:
+            choices = {field.codes[choice.value]: choice.text for choice in question.choices}
+            lists[question.name] = {**choices, UNKNOWN: form.say(DONT_KNOW)}
+            row["type"] = f"select_one list_{list(lists).index(question.name) + 1}"
+        else:
             row |= {"type": "date" if question.kind == "date" else "decimal", "required": ""}
             ends = [(">=", question.low), ("<=", question.high)]
             row["constraint"] = " and ".join(f". {sign} {_number(end)}" for sign, end in ends if end is not None)
-        else:
-            if question.name not in values:
-                own = values[question.name] = _codes(question)
-                lists[f"list_{len(lists) + 1}"] = {
-                    **{own[c.value]: c.text for c in question.choices},
-                    UNKNOWN: form.say(DONT_KNOW),
-                }
-            row["type"] = f"select_one list_{list(values).index(question.name) + 1}"
-        row["relevant"] = form.any_of(field.when, condition)
+        row["relevant"] = form.any_of(field.when, XPATH)
         rows.append(row)
-    computed = {"result": form.results(condition), "probability": form.probabilities(condition)}
-    for name, results in computed.items():
+    for name, results in form.computed(XPATH).items():
         parts = [f"if({when or 'true()'}, {_quoted(text)}, '')" for text, when in results]
         if parts:
             joined = parts[0] if len(parts) == 1 else f"concat({', '.join(parts)})"
@@ -236,8 +226,8 @@ def xlsform(form: Form) -> bytes:
     survey.title = "survey"
     columns = ("type", "name", "label", "hint", "required", "constraint", "relevant", "calculation")
     _fill(survey, columns, [[row.get(column, "") for column in columns] for row in rows])
-    choices = [[name, value, label] for name, own in lists.items() for value, label in own.items()]
-    _fill(workbook.create_sheet("choices"), ("list_name", "name", "label"), choices)
+    options = [[f"list_{n}", *option] for n, own in enumerate(lists.values(), start=1) for option in own.items()]
+    _fill(workbook.create_sheet("choices"), ("list_name", "name", "label"), options)
     _fill(workbook.create_sheet("settings"), ("form_title", "form_id"), [[form.title, _slug(form.title)]])
     written = io.BytesIO()
     workbook.save(written)
@@ -282,10 +272,6 @@ REDCAP_COLUMNS = (
 
 def redcap(form: Form) -> str:
     """A data dictionary of REDCap (CSV), for one instrument; `result` and `probability` compute themselves."""
-
-    def condition(field: Field, branch: Branch) -> str:
-        return REDCAP.condition(field, branch, lambda choice: f"'{_codes(field.question)[choice]}'")
-
     written = io.StringIO()
     rows = csv.writer(written)
     rows.writerow(REDCAP_COLUMNS)
@@ -298,22 +284,19 @@ def redcap(form: Form) -> str:
 
     write("record_id", "text", "Record ID")
     for field in form.fields:
-        question, logic = field.question, form.any_of(field.when, condition)
-        if question.kind in ("number", "date"):
+        question, logic, hint = field.question, form.any_of(field.when, REDCAP), form.hint(field)
+        if field.has_choices:
+            choices = [f"{field.codes[one.value]}, {_shown(one.text).replace('|', '/')}" for one in question.choices]
+            choices.append(f"{UNKNOWN}, {form.say(DONT_KNOW)}")
+            kind = "radio" if len(choices) <= MOST_LISTED else "dropdown"
+            write(field.name, kind, question.text, " | ".join(choices), hint, logic=logic, required="y")
+        else:
             is_number = question.kind == "number"
             low, high = ("" if end is None or not is_number else _number(end) for end in (question.low, question.high))
             validation = "number" if is_number else "date_ymd"
-            write(field.name, "text", question.text, "", form.hint(question), validation, low, high, logic)
-        else:
-            codes = _codes(question)
-            choices = [f"{codes[one.value]}, {_shown(one.text).replace('|', '/')}" for one in question.choices]
-            choices.append(f"{UNKNOWN}, {form.say(DONT_KNOW)}")
-            kind = "radio" if len(choices) <= MOST_LISTED else "dropdown"
-            listed = " | ".join(choices)
-            write(field.name, kind, question.text, listed, form.hint(question), logic=logic, required="y")
-    computed = {"result": form.results(condition), "probability": form.probabilities(condition)}
+            write(field.name, "text", question.text, "", hint, validation, low, high, logic)
     labels = {"result": "Most probable", "probability": "Probability"}
-    for name, parts in computed.items():
+    for name, parts in form.computed(REDCAP).items():
         if parts:
             write(name, "text", form.say(labels[name]), annotation=f"@CALCTEXT({_first(parts, 'if')})")
     return written.getvalue()
@@ -329,36 +312,30 @@ def _shown(text: str) -> str:
 
 def surveyjs(form: Form) -> dict[str, Any]:
     """A survey of SurveyJS, one question a page; `result` and `probability` are among its values in the end."""
-
-    def condition(field: Field, branch: Branch) -> str:
-        return SURVEYJS.condition(field, branch, lambda choice: f"'{_codes(field.question)[choice]}'")
-
     elements = []
     for field in form.fields:
         question = field.question
         element: dict[str, Any] = {"name": field.name, "title": question.text}
-        if question.kind in ("number", "date"):
-            ends = {"min": question.low, "max": question.high}
-            element |= {"type": "text", "inputType": question.kind}
-            element |= {key: end for key, end in ends.items() if end is not None}
-        else:
-            codes = _codes(question)
-            choices = [{"value": codes[choice.value], "text": choice.text} for choice in question.choices]
+        if field.has_choices:
+            choices = [{"value": field.codes[choice.value], "text": choice.text} for choice in question.choices]
             choices.append({"value": UNKNOWN, "text": form.say(DONT_KNOW)})
             element |= {
                 "type": "radiogroup" if len(choices) <= MOST_LISTED else "dropdown",
                 "choices": choices,
                 "isRequired": True,
             }
-        if hint := form.hint(question):
+        else:
+            ends = {"min": question.low, "max": question.high}
+            element |= {"type": "text", "inputType": question.kind}
+            element |= {key: end for key, end in ends.items() if end is not None}
+        if hint := form.hint(field):
             element["description"] = hint
-        if visible := form.any_of(field.when, condition):
+        if visible := form.any_of(field.when, SURVEYJS):
             element["visibleIf"] = visible
         elements.append(element)
-    results = {"result": form.results(condition), "probability": form.probabilities(condition)}
     computed = [
         {"name": name, "expression": _first(parts), "includeIntoResult": True}
-        for name, parts in results.items()
+        for name, parts in form.computed(SURVEYJS).items()
         if parts
     ]
     return {
@@ -429,21 +406,16 @@ class Lost:
         ends, n_asked = script.follow(rows.x.cpu(), rows.available.cpu())
         table = estimator.predict_table(X, stop)
         asked = float(np.mean(n_asked)), float(table["n_asked"].mean())
-        if isinstance(estimator, PursuitRegressor):
-            target = target_of(estimator.model_)
-            assert target is not None
-            own = np.array([float(target.mean(end.posterior[None])) for end in ends])
-            form, interview = (
-                float(np.abs(one - np.asarray(y, dtype=float)).mean()) for one in (own, table["prediction"])
-            )
-            return cls(len(ends), form, interview, *asked, is_number=True)
-        labels = [label_text(one) for one in np.asarray(y).tolist()]
-        predicted = [label_text(one) for one in table["prediction"].tolist()]
-        form, interview = (
-            float(np.mean([one == label for one, label in zip(found, labels, strict=True)]))
-            for found in ([end.label for end in ends], predicted)
-        )
-        return cls(len(ends), form, interview, *asked, is_number=False)
+        target = target_of(estimator.model_)
+        if target is not None:
+            numbers, expected = np.asarray(y, dtype=float), [float(target.mean(end.posterior[None])) for end in ends]
+            found = (np.abs(np.asarray(one) - numbers) for one in (expected, table["prediction"]))
+        else:
+            labels = np.array([label_text(one) for one in np.asarray(y).tolist()])
+            predicted = [label_text(one) for one in table["prediction"].tolist()]
+            found = (np.array(one) == labels for one in ([end.label for end in ends], predicted))
+        form, interview = (float(one.mean()) for one in found)
+        return cls(len(ends), form, interview, *asked, is_number=target is not None)
 
     def __str__(self) -> str:
         if self.is_number:

@@ -34,7 +34,7 @@ from pursuit.version import __version__
 from pursuit.web.serving.auth import Authentication, Limits, Rates, Token
 from pursuit.web.serving.models import ServedModel, ServedModels
 from pursuit.web.serving.problems import Problem
-from pursuit.web.serving.schemas import Answer, ModelSummary
+from pursuit.web.serving.schemas import Answer, Models, Questions
 from pursuit.web.serving.security import Guard
 
 MOST_SESSIONS = 1000
@@ -99,16 +99,6 @@ class Reason:
     next_best: tuple[OpenQuestion, ...]
 
 
-@dataclass(frozen=True)
-class Models:
-    models: tuple[ModelSummary, ...]
-
-
-@dataclass(frozen=True)
-class Questions:
-    questions: tuple[Question, ...]
-
-
 class Interviews:
     """The tools, and the sessions that they move. They may be called from any thread, and one computes at a time."""
 
@@ -119,11 +109,11 @@ class Interviews:
 
     def list_models(self) -> Models:
         """List the models: what each predicts, how many questions it has, and how often it was right when measured."""
-        return Models(tuple(model.summary() for model in self.models.values()))
+        return Models(models=[model.summary() for model in self.models.values()])
 
     def list_questions(self, model: str) -> Questions:
         """List everything a model may ask, with the answers that are allowed: what may be told unasked as `known`."""
-        return Questions(tuple(self._found(model).questions.questions))
+        return self._found(model).questions
 
     def start(self, model: str, known: dict[str, Answer] | None = None, confirmed: bool = False) -> Interview:
         """Begin an interview with a model. `known` are answers that the person gave already, by the name of the

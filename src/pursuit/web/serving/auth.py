@@ -72,25 +72,24 @@ def read_token(text: str | None, file: Path | None) -> str | None:
     if text is not None and file is not None:
         raise ValueError("Give the token either by --token (or PURSUIT_TOKEN) or by --token-file, not both.")
     if file is not None:
-        try:
-            text = file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not a text"
-            raise ValueError(f"The token cannot be read from {file}: {reason}.") from None
+        text = _text_of(file, "The token").strip()
     if text is not None:
         Token(text)
     return text
 
 
-def read_keys(file: Path) -> dict[str, str]:
-    """API keys by name, from a file with a line NAME KEY for each; raises ValueError saying what is wrong."""
+def _text_of(file: Path, what: str) -> str:
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not a text"
-        raise ValueError(f"API keys cannot be read from {file}: {reason}.") from None
+        raise ValueError(f"{what} cannot be read from {file}: {reason}.") from None
+
+
+def read_keys(file: Path) -> dict[str, str]:
+    """API keys by name, from a file with a line NAME KEY for each; raises ValueError saying what is wrong."""
     keys: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(_text_of(file, "API keys").splitlines(), start=1):
         name, _, key = line.strip().partition(" ")
         if not name or name.startswith("#"):
             continue

@@ -24,8 +24,8 @@ from pursuit.registry import UnknownName
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
 from pursuit.report.watch import STATED, SeenSession, StatedResult, Watch, number_of
 from pursuit.sessions.log import FORMAT, GoOn, Reject, Tell, query_index
-from pursuit.sessions.session import Session, foresee
-from pursuit.sessions.state import GivenAnswer, Rejection, State
+from pursuit.sessions.session import Session, foresee, make_move
+from pursuit.sessions.state import State
 from pursuit.sessions.why import Why
 from pursuit.web.serving import schemas
 from pursuit.web.serving.models import ServedModel, ServedModels
@@ -48,12 +48,11 @@ def is_right(stored: StoredSession | Judged) -> bool | None:
     knows. A person who accepts a result says that it is right; one who called a guess wrong, that it was not."""
     if stored.outcome is None or (stored.truth is None and not stored.accepted):
         return None
-    if stored.low is not None and stored.high is not None:
-        number = None if stored.truth is None else number_of(stored.truth)
-        return stored.accepted if number is None else stored.low <= number <= stored.high
     if stored.n_rejected:
         return False
-    return stored.truth is None or stored.truth.casefold() == stored.outcome.casefold()
+    stated = StatedResult(stored.outcome, None, stored.low, stored.high)
+    is_true = None if stored.truth is None else stated.is_true(stored.truth)
+    return stored.accepted if is_true is None else is_true
 
 
 def accuracy_of(sessions: Iterable[Judged]) -> schemas.Accuracy:
@@ -145,8 +144,7 @@ class LiveSessions:
     """The sessions used last, each at one revision: as this process wrote it last, though another one may have written
     since. Whoever takes one has it for himself, until he puts it back."""
 
-    def __init__(self, most: int = MOST_LIVE):
-        self._most = most
+    def __init__(self) -> None:
         self._sessions: OrderedDict[str, tuple[StoredSession, Session]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -160,15 +158,12 @@ class LiveSessions:
         with self._lock:
             self._sessions[stored.id] = stored, session
             self._sessions.move_to_end(stored.id)
-            while len(self._sessions) > self._most:
+            while len(self._sessions) > MOST_LIVE:
                 self._sessions.popitem(last=False)
 
     def drop(self, session_id: str) -> None:
         with self._lock:
             self._sessions.pop(session_id, None)
-
-    def __len__(self) -> int:
-        return len(self._sessions)
 
 
 class Interviews:
@@ -338,15 +333,14 @@ class Interviews:
     def answers(self, session_id: str) -> schemas.SavedAnswers:
         """All that was said in a session, for the person who said it."""
         session = self.show(session_id)
-        given = [one for one in session.state.answers if isinstance(one, GivenAnswer)]
-        said = [(one.question.name, one.question.text, one.shown) for one in given]
+        said = [(one.question.name, one.question.text, one.shown) for one in session.state.given]
         result = session.state.result
         return schemas.SavedAnswers(
             title=session.title or session.state.title,
             begun=session.created,
             last_change=session.updated,
             answers=[schemas.SavedAnswer(name=name, question=text, answer=answer) for name, text, answer in said],
-            wrong_guesses=[one.label for one in session.state.answers if isinstance(one, Rejection)],
+            wrong_guesses=session.state.rejected,
             result=None if result is None else result.label,
             probability=None if result is None else result.probability,
             truth=session.truth,
@@ -454,30 +448,12 @@ def _make(session: Session, move: schemas.Move, stored: StoredSession, picture: 
     if session.done and move.query is None and move.move in ("tell", "dont_know", "skip", "reveal"):
         raise ValueError(OVER)
     match move.move:
-        case "tell" if move.answer is None and move.query is None:
-            session.dont_know()
-        case "tell":
-            session.tell(move.answer, move.query, confirmed=move.confirmed)
-        case "dont_know":
-            session.dont_know()
-        case "skip":
-            session.skip()
-        case "undo":
-            if stored.accepted:
-                return False  # what was done last is that the person was content
-            session.undo()
-        case "change":
-            if move.query is None:
-                raise ValueError("The move change needs the query whose answer is changed.")
-            session.change(move.query, move.answer, confirmed=move.confirmed)
-        case "reject":
-            session.reject(*([] if move.label is None else [move.label]))
-        case "take_back_rejection":
-            if move.label is None:
-                raise ValueError("The move take_back_rejection needs the label that is not wrong after all.")
-            session.take_back_rejection(move.label)
-        case "go_on":
-            session.go_on()
+        case "undo" if stored.accepted:
+            pass  # what was done last is that the person was content
+        case "change" if move.query is None:
+            raise ValueError("The move change needs the query whose answer is changed.")
+        case "take_back_rejection" if move.label is None:
+            raise ValueError("The move take_back_rejection needs the label that is not wrong after all.")
         case "accept":
             if not session.done:
                 raise ValueError("There is no result to accept yet: answer on.")
@@ -485,6 +461,8 @@ def _make(session: Session, move: schemas.Move, stored: StoredSession, picture: 
         case "reveal":
             query_set = session.pursuer.query_set
             session.tell(picture().patch(query_set, session.ask().query))
+        case name:
+            make_move(session, name, move.query, move.answer, move.label, move.confirmed)
     return False
 
 
@@ -518,8 +496,7 @@ def _record_and_state(
     state = _state(session, model, accepted, has_picture)
     result, number = state.result, state.belief.number if state.done else None
     label_set = None if result is None else result.label_set
-    given = [one for one in state.answers if isinstance(one, GivenAnswer)]
-    answers = "; ".join(f"{one.question.text} {one.shown or '–'}" for one in given)
+    answers = "; ".join(f"{one.question.text} {one.shown or '–'}" for one in state.given)
     outcome = None if result is None else result.label
     found = [model.id, model.title, title, outcome or "", *map(str, session.excluded), answers]
     record = SessionRecord(

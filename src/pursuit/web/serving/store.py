@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
+from pursuit.report.watch import KeptSession
 from pursuit.web.serving.options import ServingOptions
 from pursuit.web.serving.problems import Full
 
@@ -61,18 +62,11 @@ class SessionRecord:
 
 
 @dataclass(frozen=True)
-class StoredSession(SessionRecord):
-    """A session as it was read."""
+class StoredSession(SessionRecord, KeptSession):
+    """A session as it was read; its `fingerprint` is that of the model that it began with."""
 
-    id: str
     model: str
-    fingerprint: str
-    """Of the model that it began with."""
     title: str
-    revision: int
-    created: datetime.datetime
-    updated: datetime.datetime
-    truth: str | None
     has_picture: bool
     owner: str | None
     """What the browser that began it is known by; None where nobody can list it but the operator."""
@@ -299,12 +293,9 @@ class Store:
             row = connection.execute(_READ, {"wanted": session_id}).first()
         return None if row is None else StoredSession(**row._mapping)
 
-    def write(self, before: StoredSession, record: SessionRecord, fingerprint: str) -> StoredSession | None:
-        """Keep what a move led to, and give the session as it is then; None where it was not any more as `before`."""
-        return self.write_all([(before, record, fingerprint)])[0]
-
     def write_all(self, moves: Sequence[tuple[StoredSession, SessionRecord, str]]) -> list[StoredSession | None]:
-        """The same for the moves of several sessions, in one transaction."""
+        """Keep what moves of several sessions led to, in one transaction, and give the sessions as they are then; None
+        for one that was not any more as `before`."""
         updated = now()
         values = [
             {"revision": before.revision + 1, "updated": updated, "fingerprint": fingerprint, **vars(record)}

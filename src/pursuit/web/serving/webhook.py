@@ -11,7 +11,6 @@ import urllib.request
 from typing import Any
 from urllib.parse import urlsplit
 
-from pursuit.sessions.state import GivenAnswer
 from pursuit.version import __version__
 from pursuit.web.serving import schemas
 from pursuit.web.serving.security import SHOWN_OF_ID
@@ -113,7 +112,6 @@ class Webhook:
 def content(session: schemas.Session) -> dict[str, Any]:
     """What is sent: the result, and all that was said."""
     result = session.state.result
-    given = [one for one in session.state.answers if isinstance(one, GivenAnswer)]
     return {
         "event": "interview.ended",
         "session": session.id,
@@ -122,5 +120,8 @@ def content(session: schemas.Session) -> dict[str, Any]:
         "result": None if result is None else result.label,
         "probability": None if result is None else result.probability,
         "decided": None if result is None else result.decided,
-        "answers": [{"name": one.question.name, "question": one.question.text, "answer": one.shown} for one in given],
+        "answers": [
+            {"name": one.question.name, "question": one.question.text, "answer": one.shown}
+            for one in session.state.given
+        ],
     }

@@ -19,7 +19,7 @@ from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target_bins import target_of
 from pursuit.queries import DoubtfulAnswer, Questions
 from pursuit.report.measured import kept
-from pursuit.sessions.session import Session
+from pursuit.sessions.session import Session, make_move
 from pursuit.sessions.state import question_of
 from pursuit.web.bundle import LANGUAGES, bundle, part, small_style, title_of
 
@@ -90,43 +90,25 @@ class Interview(anywidget.AnyWidget):
             return {"id": message.get("id"), "problem": {"message": str(error)}}
 
     def _found(self, what: str, message: Mapping[str, Any]) -> Any:
-        session, query_set = self.session, self.session.pursuer.query_set
-        query, answer = message.get("query"), message.get("answer")
-        confirmed = bool(message.get("confirmed"))
+        query = message.get("query")
         accepted, self._accepted = self._accepted, False
         match what:
             case "why":
-                return session.why().to_dict()
+                return self.session.why().to_dict()
             case "question":
+                query_set = self.session.pursuer.query_set
                 return asdict(question_of(query_set, query_set.index_of[str(query)]))
             case "state":
                 self._accepted = accepted
             case "restart":
                 self.session = self._estimator.session(self._stop)
-            case "tell" if answer is None and query is None:
-                session.dont_know()
-            case "tell":
-                session.tell(answer, query, confirmed=confirmed)
-            case "change":
-                session.change(str(query), answer, confirmed=confirmed)
-            case "skip":
-                session.skip()
-            case "undo":
-                if not accepted:  # what was done last is that the person was content
-                    session.undo()
-            case "reject":
-                session.reject()
-            case "take_back_rejection":
-                session.take_back_rejection(message.get("label"))
-            case "go_on":
-                session.go_on()
             case "accept":
                 self._accepted = True
+            case "undo" if accepted:
+                pass  # what was done last is that the person was content
             case _:
-                raise ValueError(f"There is no move '{what}'.")
-        return asdict(self._state())
-
-    def _state(self) -> Any:
+                answer, label, confirmed = message.get("answer"), message.get("label"), bool(message.get("confirmed"))
+                make_move(self.session, what, query, answer, label, confirmed)
         reports = bool(getattr(self._estimator, "has_initially_known_", False))
         options = {"accepted": self._accepted, "has_picture": False, "expects_reports": reports}
-        return self.session.state(self.title, self._experience, **options)
+        return asdict(self.session.state(self.title, self._experience, **options))

@@ -1,11 +1,7 @@
 // The page in the frame of a notebook's cell: it shows the interview, and Python computes it.
 
-import { showHeader } from "../interview/header.js";
-import { Interview } from "../interview/interview.js";
-import { listenToKeys } from "../interview/keys.js";
-import { showColour } from "../interview/presentation.js";
-import { followTheme, preferredLanguage, showKeys } from "../interview/settings.js";
-import { say, speak, translate } from "../interview/words.js";
+import { startWholePage } from "../interview/whole_page.js";
+import { say } from "../interview/words.js";
 
 /** The engine of an interview that Python computes. The widget around the frame carries what both say. */
 class KernelEngine {
@@ -43,27 +39,8 @@ class KernelEngine {
   restart() { return this.call("restart"); }
 }
 
-function startFrame({ title, subtitle, presentation, words, language }) {
-  const [head, main, spoken] = ["head", "main", "spoken"].map(id => document.getElementById(id));
-  const engine = new KernelEngine();
-  const startOver = async () => { await engine.restart(); interview.begin(); };
-  const interview = new Interview(engine, main, spoken, { startOver, presentation, reportUrl: () => null, footnote: () => "" });
-  const speakNow = () => {
-    const code = preferredLanguage(Object.keys(words), language);
-    speak(code, words[code], Object.keys(words));
-  };
-  const showHead = isMenuOpen => {
-    const redraw = isOpen => { speakNow(); showHead(isOpen); interview.render(); if (isOpen) head.querySelector("summary").focus(); };
-    showHeader(head, { title, logo: presentation.logo, subtitle: subtitle === null ? "" : say(...subtitle), links: [[say("start_over"), startOver]] }, redraw, isMenuOpen);
-  };
-  translate(presentation.languages);
-  followTheme();
-  showColour(presentation.colour);
-  showKeys();
-  speakNow();
-  showHead(false);
-  listenToKeys();
-  interview.begin();
+function startFrame({ subtitle, ...page }) {
+  startWholePage(new KernelEngine(), { ...page, subtitle: () => (subtitle === null ? "" : say(...subtitle)), footnote: () => "" });
   new ResizeObserver(() => parent.postMessage({ height: document.documentElement.offsetHeight }, "*")).observe(document.documentElement);
 }
 

@@ -1,0 +1,33 @@
+// A page that has an interview and nothing else: the exported file, and the frame in a notebook.
+
+import { showHeader } from "./header.js";
+import { Interview } from "./interview.js";
+import { listenToKeys } from "./keys.js";
+import { showColour } from "./presentation.js";
+import { followTheme, preferredLanguage, showKeys } from "./settings.js";
+import { say, speak, translate } from "./words.js";
+
+/** Begin the interview of an engine; `subtitle` and `footnote` say their text in the language that is spoken. */
+export function startWholePage(engine, { title, subtitle, footnote, presentation, words, language }) {
+  const [head, main, spoken] = ["head", "main", "spoken"].map(id => document.getElementById(id));
+  const startOver = async () => { await engine.restart(); interview.begin(); };
+  const interview = new Interview(engine, main, spoken, { startOver, presentation, reportUrl: () => null, footnote });
+
+  const speakNow = () => {
+    const code = preferredLanguage(Object.keys(words), language);
+    speak(code, words[code], Object.keys(words));
+  };
+  const showHead = isMenuOpen => {
+    const redraw = isOpen => { speakNow(); showHead(isOpen); interview.render(); if (isOpen) head.querySelector("summary").focus(); };
+    showHeader(head, { title, logo: presentation.logo, subtitle: subtitle(), links: [[say("start_over"), startOver]] }, redraw, isMenuOpen);
+  };
+
+  translate(presentation.languages);
+  followTheme();
+  showColour(presentation.colour);
+  showKeys();
+  speakNow();
+  showHead(false);
+  listenToKeys();
+  interview.begin();
+}
