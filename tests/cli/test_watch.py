@@ -61,7 +61,7 @@ def served(workspace: Path, databases: Path, tmp_path: Path) -> Path:
 
 
 def test_a_model_is_watched_and_alarmed_about(served: Path) -> None:
-    watched = json_of(run(served, "watch", "model", "--database", f"sqlite:///{served / 'good.sqlite'}", "--json"))
+    watched = json_of(run(served, "watch", "model", "--database", "good.sqlite", "--json"))
     assert watched["n_judged"] == watched["n_sessions"] == N_SESSIONS
     assert not watched["is_alarmed"]
     address = f"sqlite:///{served / 'bad.sqlite'}"
@@ -114,8 +114,9 @@ def test_questions_that_are_answered_by_name_count_as_asked(tmp_path: Path) -> N
 
 
 def test_nothing_to_watch_is_said(served: Path) -> None:
-    done = run(served, "watch", "model", "--database", f"sqlite:///{served / 'none.sqlite'}")
-    assert_refused(done, "No sessions are kept in")
+    for database in ("none.sqlite", f"sqlite:///{served / 'none.sqlite'}"):
+        done = run(served, "watch", "model", "--database", database)
+        assert_refused(done, "No sessions are kept in")
     assert not (served / "none.sqlite").exists()
 
 

@@ -267,6 +267,18 @@ def test_columns_that_are_texts_stay_as_they_are_written(tmp_path: Path) -> None
     assert table.frame["a"].dropna().tolist() == [1.5, 2]
 
 
+def test_codes_with_leading_zeros_stay_as_they_are_written(tmp_path: Path) -> None:
+    """Amounts are padded with zeros, too, but have decimals, or a unit."""
+    rows = ['"007",0,01.5,0 %,1', "12,10,0.50,05 %,02", ",7,12,3 %,"]
+    for separator in ",;\t":
+        (tmp_path / "t.csv").write_text("\n".join(["code,n,x,share,other", *rows]).replace(",", separator))
+        frame = read_csv(tmp_path / "t.csv").frame
+        assert frame["code"].tolist()[:2] == ["007", "12"]
+        assert frame["code"].isna().tolist() == [False, False, True]
+        assert frame["other"].tolist()[:2] == ["1", "02"]
+        assert [frame[name].tolist() for name in ("n", "x", "share")] == [[0, 10, 7], [1.5, 0.5, 12], [0, 5, 3]]
+
+
 @pytest.mark.slow
 def test_types_do_not_depend_on_where_in_a_long_file_a_word_is(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"

@@ -104,6 +104,7 @@ def test_dates_in_usual_formats_are_in_their_order(texts: list[str]) -> None:
 
 def test_times_may_be_numbers_and_anything_else_is_refused() -> None:
     assert time_numbers(pd.Series([3, 1, 2]), "year", lambda row: None).tolist() == [3, 1, 2]
+    assert time_numbers(pd.Series(["0830", None, "0745"]), "at", lambda row: None)[[0, 2]].tolist() == [830, 745]
     with pytest.raises(ValueError, match="'day' is not a time: 'soon' in line 7 is neither a number nor a date"):
         time_numbers(pd.Series(["2024-01-01", "soon"]), "day", lambda row: 7)
     with pytest.raises(ValueError, match=r"'day' is not a time: 'soon' is neither"):

@@ -81,7 +81,9 @@ def export(
     if data is not None:
         raise ValueError("--data measures a fixed form: it goes with --xlsform, --redcap, --surveyjs or --script.")
     from pursuit import export as export_page
+    from pursuit.cli.evaluate import check_page
 
+    check_page(page)
     exported = export_page(model, page, stop=stop, title=title, language=language)
     if as_json:
         print_json(exported.to_dict())

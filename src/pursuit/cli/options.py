@@ -65,8 +65,8 @@ Seeds = Annotated[int, Option("How many seeds to train and measure.", min=1)]
 Database = Annotated[
     str | None,
     Option(
-        "Where sessions are kept: sqlite:///FILE or postgresql://USER@HOST/NAME; by default where `pursuit serve` "
-        "keeps those of this model.",
+        "Where sessions are kept: sqlite:///FILE, postgresql://USER@HOST/NAME or a file; by default where `pursuit "
+        "serve` keeps those of this model.",
         metavar="URL",
     ),
 ]

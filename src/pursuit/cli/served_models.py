@@ -49,8 +49,11 @@ def models_in(folders: Sequence[Path]) -> list[Path]:
 
 
 def kept_sessions(model: Path, database: str | None) -> Iterator[StoredSession]:
-    """The sessions with a model, the oldest first; raises ValueError where none are kept."""
+    """The sessions with a model, the oldest first, in a database by its address, or in an SQLite file by its path;
+    raises ValueError where none are kept."""
     address = database or default_database([str(model.resolve())])
+    if "://" not in address:
+        address = f"sqlite:///{address}"
     file = address.removeprefix("sqlite:///")
     if file != address and not Path(file).expanduser().is_file():
         raise ValueError(

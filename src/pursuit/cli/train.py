@@ -226,8 +226,7 @@ def _with_sessions(folder: Path, task: "Task", sessions: str) -> tuple[Any, "Tas
             "held out: leave out --and."
         )
     before = load(folder)
-    address = sessions if "://" in sessions else f"sqlite:///{Path(sessions).resolve()}"
-    confirmed = Confirmed.of(before, kept_sessions(folder, address))
+    confirmed = Confirmed.of(before, kept_sessions(folder, sessions))
     if not confirmed.pairs:
         raise ValueError("The truth is known of no session: note it on the page of a session, or leave out --and.")
     X, y = confirmed.table(before)

@@ -153,7 +153,7 @@ def no_better_than_guessing(evaluation: Evaluation | RegressionEvaluation) -> li
     if stop is None or guess is None or stop.accuracy_interval[0] > guess.n_rows / evaluation.n_rows:
         return []
     return [
-        f"As far as {evaluation.n_rows:,} rows can tell, this model is no better than guessing: always saying "
+        f"As far as {count(evaluation.n_rows, 'row')} can tell, this model is no better than guessing: always saying "
         f"“{label_text(guess.label)}” is right in {share(guess.n_rows / evaluation.n_rows)}."
     ]
 

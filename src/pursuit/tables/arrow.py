@@ -194,7 +194,10 @@ def existing_column(name: str, names: Sequence[str] | pd.Index, where: str) -> s
     """The name, if there is such a column; otherwise a ValueError that suggests a similar name or lists all."""
     if name in names:
         return name
+    several = [part.strip() for part in name.split(",")]
     hint = did_you_mean(name, names, f"It has: {', '.join(names[:20])}.")
+    if len(several) > 1 and all(part in names for part in several):
+        hint = f"These are {len(several)} columns: name each with an option of its own."
     raise ValueError(f"{where} has no column '{name}'. {hint}")
 
 

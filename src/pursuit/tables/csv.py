@@ -387,6 +387,7 @@ def read_csv(
         remarks.append(
             f"Read without units, and without commas and spaces between thousands: {listed(list(rewritten))}."
         )
+    frame = _with_columns(frame, _codes(text, layout, options, frame))
     if frame.iloc[:, -1].isna().any() and (short := _too_short(text, layout)):
         remarks.append(short)
     found = {name: unit for name in with_digits.columns if (unit := unit_of(with_digits[name]))}
@@ -591,6 +592,22 @@ def _texts_with_digits(frame: pd.DataFrame) -> pd.DataFrame:
     """The columns of texts some of which have a digit."""
     distinct = {name: frame[name].unique() for name in _text_columns(frame)}
     return frame[[name for name, texts in distinct.items() if any(DIGIT.search(str(text)) for text in texts)]]
+
+
+def _codes(text: TextFile, layout: _Layout, options: CsvOptions, frame: pd.DataFrame) -> dict[str, pd.Series]:
+    """The columns of whole numbers some of which have leading zeros, as they are written: 007 is a code."""
+    may_be = re.compile(r'[{0}"\s]0\d+[{0}"\s]'.format(re.escape(layout.separator)))
+    with text.open() as file:
+        parts = iter(lambda: "".join(file.readlines(SNIFFED_CHARACTERS)), "")
+        if not any(may_be.search(f"\n{part}\n") for part in parts):
+            return {}
+    numbers = frame.select_dtypes("number")
+    names = {name for name in numbers if numbers[name].dropna().mod(1).eq(0).all()}
+    if not names:
+        return {}
+    written = _parse(text, layout, options, dtype=str, usecols=lambda name: str(name).strip() in names)
+    each = {name: written[name].dropna().str for name in frame.columns if name in names}
+    return {name: written[name] for name, of in each.items() if of.fullmatch(r"\d+").all() and of.match(r"0\d").any()}
 
 
 def _plainly_written(frame: pd.DataFrame, texts: Sequence[str], commas_group: bool) -> dict[str, pd.Series]:

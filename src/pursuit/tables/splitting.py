@@ -11,6 +11,7 @@ from pursuit.estimators.lazy_imports import without_statistics
 from pursuit.queries.column import ISO, fold
 from pursuit.queries.column_types import date_patterns
 from pursuit.queries.reading import MISSING_WORDS, date_days, distinct_values, is_plain_number, plain_numbers
+from pursuit.tables.csv import as_numbers
 from pursuit.training.held_out import split_by_group
 
 USUAL_SHARE = 0.2
@@ -98,6 +99,7 @@ def group_numbers(column: pd.Series) -> np.ndarray:
 def time_numbers(column: pd.Series, name: str, line: Callable[[int], int | None]) -> np.ndarray:
     """Times as numbers in their order, NaN where missing: of numbers themselves, or of dates in any usual format.
     `line` says where in the file a row is."""
+    column = as_numbers(column)
     if is_plain_number(column):
         return plain_numbers(column)
     values = distinct_values(column).values

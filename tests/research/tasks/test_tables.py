@@ -270,6 +270,7 @@ def test_held_out_rows_are_those_of_training_whatever_is_asked_for_later(tmp_pat
     [
         ({"group": "fever", "time": "fever"}, "--group or by --time: leave one of them out"),
         ({"group": "fevre"}, "Did you mean 'fever'"),
+        ({"drop": ["fever, when"]}, "These are 2 columns: name each with an option of its own"),
         ({"time": "y"}, "has no column 'y'"),
         ({"time": "when"}, r"'when' is not a time: 'soon' in line 3 is neither a number nor a date such as 2024-12-31"),
         ({"test_share": 0.99999}, r"A test share of 0.99999 leaves 0 of 40 rows to train on"),
@@ -281,7 +282,7 @@ def test_held_out_rows_are_those_of_training_whatever_is_asked_for_later(tmp_pat
 def test_options_that_cannot_be_get_a_sentence(tmp_path: Path, options: dict, message: str) -> None:
     sick(when=["2024-01-01", "soon"] * 20).to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(ValueError, match=message):
-        load_task(tmp_path / "t.csv", target="y", drop=["when"] if "test_share" in options else [], **options)
+        load_task(tmp_path / "t.csv", **{"target": "y", "drop": ["when"] if "test_share" in options else [], **options})
 
 
 @pytest.mark.parametrize(
