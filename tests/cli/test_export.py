@@ -27,10 +27,8 @@ def test_it_says_what_was_written_as_json(workspace: Path, tmp_path: Path) -> No
 
 
 def test_what_is_wrong_is_said_in_a_sentence(workspace: Path, tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text("a,b
-")
+    (tmp_path / "rows.csv").write_text("a,b\n")
     for path in (tmp_path / "rows.csv", tmp_path / "nowhere" / "page.html"):
         done = run(workspace, "export", "model", str(path))
         assert_refused(done, "give a file that ends in .html, in a folder that exists")
-    assert (tmp_path / "rows.csv").read_text() == "a,b
-"
+    assert (tmp_path / "rows.csv").read_text() == "a,b\n"
