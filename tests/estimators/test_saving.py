@@ -67,8 +67,9 @@ def untrained(**parameters: Any) -> VIPClassifier:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    untrained(query_set=COLUMNS, stages=[Stage(3, RolledOutHistories(2))], stop=Budget(3)).save(tmp_path / "model")
-    return tmp_path / "model"
+    place = tmp_path / "a {model}"  # names may have anything
+    untrained(query_set=COLUMNS, stages=[Stage(3, RolledOutHistories(2))], stop=Budget(3)).save(place)
+    return place
 
 
 def rewrite(folder: Path, *place: str, value: Any) -> None:

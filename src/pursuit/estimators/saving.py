@@ -219,22 +219,25 @@ def _without_model(folder: Path) -> str:
 
 def _read_description(folder: Path) -> dict[str, Any]:
     check_model(folder)
-    damaged = f"{folder / DESCRIPTION} is damaged: {{}}. {TRY_AGAIN}"
+
+    def damaged(what: str) -> DamagedFile:
+        return DamagedFile(f"{folder / DESCRIPTION} is damaged: {what}. {TRY_AGAIN}")
+
     try:
         description = read_json(folder / DESCRIPTION)
     except FileNotFoundError:
         raise FileNotFoundError(_without_model(folder)) from None
     except (ValueError, OSError):
-        raise DamagedFile(damaged.format("it is not JSON")) from None
+        raise damaged("it is not JSON") from None
     version = description.get("format") if isinstance(description, dict) else None
     if not isinstance(version, int):
-        raise DamagedFile(damaged.format("it does not say its format"))
+        raise damaged("it does not say its format")
     if version != FORMAT:
         written = f"{folder} was written by pursuit {description.get('pursuit')} in format {version}, but this version"
         advice = "Update pursuit." if version > FORMAT else "Train the model again."
         raise DamagedFile(f"{written} reads format {FORMAT}. {advice}")
     if description.get("description_sha256") != _checksum(description):
-        raise DamagedFile(damaged.format("its checksum does not match"))
+        raise damaged("its checksum does not match")
     return description
 
 

@@ -42,10 +42,10 @@ NOT_TABLES = (
     (b"Rar!", "a RAR archive: unpack it first"),
     (b"\x89HDF", "an HDF5 file: read it in Python and write it as CSV or Parquet"),
     (b"\x93NUMPY", "a numpy array: read it in Python and write it as CSV or Parquet"),
-    *(
-        (bytes((0x80, version)), "a pickle: read it in Python and write it as CSV or Parquet")
-        for version in range(2, 6)
-    ),
+    (b"\x80\x02", "a pickle: read it in Python and write it as CSV or Parquet"),
+    (b"\x80\x03", "a pickle: read it in Python and write it as CSV or Parquet"),
+    (b"\x80\x04", "a pickle: read it in Python and write it as CSV or Parquet"),
+    (b"\x80\x05", "a pickle: read it in Python and write it as CSV or Parquet"),
     (
         b"SQLite format 3",
         "an SQLite database: write sqlite:///FILE, and what to read, as in --query 'SELECT * FROM table'",
