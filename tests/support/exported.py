@@ -99,7 +99,7 @@ def described(page: Path) -> dict[str, Any]:
 
 def computed(page: Path, **data: Any) -> Any:
     """What the scripts of the page compute of these data, as `histories.js` says."""
-    names = "BrowserEngine, argmax, beliefAfter, bitsAt, expected, interval, withWeights, SessionLog"
+    names = "BrowserEngine, beliefAfter, bitsAt, expected, interval, withWeights, SessionLog"
     program = f"return {bundle('exporting/engine.js').removesuffix('})();')}return {{{names}}};}})();"
     weights = base64.b64encode(part(page, "weights")).decode()
     return node("histories.js", program=program, model=described(page), weights=weights, **data)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from pursuit.estimators import PursuitEstimator
     from pursuit.evaluation import Evaluation, RegressionEvaluation
-    from pursuit.report import ChainsReport, ExplainedRow
     from pursuit.tables.source import TableSource
 
 
@@ -170,7 +169,9 @@ def explain(
         draw_chain(classifier.model_.query_set, selected.X, report.chains[0], figure, headings[0])
     if html is not None:
         measured = _measured(model, classifier, data, target, rows.stop, **reading)
-        replace(report, evaluation=measured, rows=_with_remarks(report, selected)).save(html)
+        seen = "The model was trained on this row, so it may be more certain here than on a new row."
+        remarked = tuple(replace(one, remark=seen) if one.title in selected.trained_on else one for one in report.rows)
+        replace(report, evaluation=measured, rows=remarked).save(html)
     if as_json:
         described = report.to_dict()
         chains = [{**name, **chain} for name, chain in zip(selected.names, described["chains"], strict=True)]
@@ -203,15 +204,6 @@ def _measured(
         return before.evaluation
     first = rows.take(slice(MOST_MEASURED))
     return classifier.evaluate(first.X, first.y, stop, initially_known=first.initially_known)
-
-
-def _with_remarks(report: "ChainsReport", selected: _Selection) -> "tuple[ExplainedRow, ...]":
-    """The rows of the report, those that the model was trained on with a remark."""
-    seen = "The model was trained on this row, so it may be more certain here than on a new row."
-    return tuple(
-        replace(row, remark=seen if title in selected.trained_on else "")
-        for row, title in zip(report.rows, selected.titles, strict=True)
-    )
 
 
 def _unseen_rows(

@@ -273,14 +273,13 @@ def _replaces(place: Path, folder: Path, before: Any, model: Any, measured: Any,
     is_worse = not all(new[name] >= old[name] for name in old)  # nor is what is not a number any better
     each = ", ".join(f"{name} {abs(old[name]):.4f} before, {abs(new[name]):.4f} after" for name in old)
     told = f"{each}, on {measured.evaluation.n_rows:,} held-out rows"
-    if not is_worse:
-        model.save(place, {"task": {"name": task.name, **task.notes}})
-        measured.keep(place, model)
-    shutil.rmtree(folder)
     if is_worse:
         say(f"The model stays as it was, because the new one is worse: {told}.")
     else:
+        model.save(place, {"task": {"name": task.name, **task.notes}})
+        measured.keep(place, model)
         say(f"The new model takes its place: {told}.")
+    shutil.rmtree(folder)
     return not is_worse
 
 

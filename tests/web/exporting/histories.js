@@ -1,9 +1,9 @@
-// Reads {program, model, weights, histories, people, rejects} from standard input and prints what the page's own scripts
+// Reads {program, model, weights, histories, people, moves} from standard input and prints what the page's own scripts
 // say: of each history the belief and the bits; of each person the interview that the page would hold.
 "use strict";
 const fs = require("fs");
-const { program, model: described, weights, histories = [], people = [], moves = [], rejects = 0 } = JSON.parse(fs.readFileSync(0, "utf8"));
-const { BrowserEngine, argmax, bitsAt, beliefAfter, expected, interval, withWeights, SessionLog } = new Function(program)();
+const { program, model: described, weights, histories = [], people = [], moves = [] } = JSON.parse(fs.readFileSync(0, "utf8"));
+const { BrowserEngine, bitsAt, beliefAfter, expected, interval, withWeights, SessionLog } = new Function(program)();
 const model = withWeights(described, new Uint8Array(Buffer.from(weights, "base64")));
 
 function believe(told) {
@@ -13,12 +13,9 @@ function believe(told) {
 
 function hold(answers) {
   const log = new SessionLog(model), asked = [];
-  for (let n = 0; n <= rejects; n++) {
-    if (n > 0) log.add({ move: "reject", labels: [argmax(log.now.belief.posterior)] });
-    for (let query = log.next; query !== null; query = log.next) {
-      asked.push(query);
-      log.add({ move: "tell", query, answer: answers[query], volunteered: log.isBeforehand(query) });
-    }
+  for (let query = log.next; query !== null; query = log.next) {
+    asked.push(query);
+    log.add({ move: "tell", query, answer: answers[query], volunteered: log.isBeforehand(query) });
   }
   const { belief: { posterior }, cost } = log.now;
   const number = model.target && [expected(model.target, posterior), ...interval(model.target, posterior)];

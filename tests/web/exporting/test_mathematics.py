@@ -114,18 +114,6 @@ def other_choice(session: Session, query: int, answer: Any) -> Session:
 
 
 @needs_node
-def test_a_wrong_guess_is_out_and_the_interview_goes_on() -> None:
-    estimator, page = exported("straight-through")
-    everybody = [[own for _, own in answers] for answers in people(estimator.model_.query_set, 10)]
-    once, twice = (computed(page, people=everybody, rejects=rejects)["interviews"] for rejects in (0, 1))
-    for before, after in zip(once, twice, strict=True):
-        guess = int(np.argmax(before["posterior"]))
-        assert after["posterior"][guess] == 0
-        assert sum(after["posterior"]) == pytest.approx(1)
-        assert after["asked"][: len(before["asked"])] == before["asked"]
-
-
-@needs_node
 @pytest.mark.parametrize("stop", ["budget=3", "confidence=0.6", "stability=0.3nats", "never", "bits=0.25", "cost=2"])
 def test_every_rule_stops_where_it_does_in_python(stop: str, tmp_path: Path) -> None:
     estimator, _ = exported("ordered")

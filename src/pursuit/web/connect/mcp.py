@@ -292,9 +292,9 @@ def card(served: ServedModel) -> str:
     """A model before it is used, as Markdown: what it predicts, how good it is, and what it asks."""
     summary, lines = served.summary(), [f"# {served.title}", ""]
     lines += [*summary.facts, ""]
-    measured = ["It was not measured on rows that it has not seen."] if summary.quality is None else []
-    lines += ["## How good it is", "", *(measured if summary.quality is None else summary.quality.sentences), ""]
-    lines += ["## What it asks", ""]
+    unknown = ["It was not measured on rows that it has not seen."]
+    quality = unknown if summary.quality is None else summary.quality.sentences
+    lines += ["## How good it is", "", *quality, "", "## What it asks", ""]
     for question in served.questions.questions:
         allowed = ", ".join(choice.text for choice in question.choices) or f"{question.kind} {question.unit}".strip()
         lines.append(f"- `{question.name}`: {question.text} ({allowed})")

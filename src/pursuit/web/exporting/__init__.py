@@ -85,7 +85,7 @@ def export(
         "tensors": [packed.to_dict() for packed in tensors.packed],
         "interview": asdict(Questions.presented(estimator.notes_)),
         "experience": None if measured is None else asdict(measured.experience),
-        "expects_reports": bool(getattr(estimator, "has_initially_known_", False)),
+        "expects_reports": estimator.has_initially_known_,
     }
     text = render(described, b"".join(packed.data for packed in tensors.packed))
     write_whole(path, text.encode())

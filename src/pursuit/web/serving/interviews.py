@@ -485,7 +485,8 @@ def _no_session() -> NotFound:
 
 
 def _state(session: Session, model: ServedModel, accepted: bool = False, has_picture: bool = False) -> State:
-    options = {"accepted": accepted, "has_picture": has_picture, "expects_reports": model.expects_reports}
+    reports = model.estimator.has_initially_known_
+    options = {"accepted": accepted, "has_picture": has_picture, "expects_reports": reports}
     return session.state(model.title, model.experience, **options)
 
 

@@ -107,11 +107,6 @@ class ServedModel:
         model = self.estimator.model_
         return template_state(model, model.query_set.blank())
 
-    @property
-    def expects_reports(self) -> bool:
-        """Whether it learnt from people who begin by telling something."""
-        return bool(getattr(self.estimator, "has_initially_known_", False))
-
     @cached_property
     def questions(self) -> schemas.Questions:
         """All that it may ask."""

@@ -109,6 +109,5 @@ class Interview(anywidget.AnyWidget):
             case _:
                 answer, label, confirmed = message.get("answer"), message.get("label"), bool(message.get("confirmed"))
                 make_move(self.session, what, query, answer, label, confirmed)
-        reports = bool(getattr(self._estimator, "has_initially_known_", False))
-        options = {"accepted": self._accepted, "has_picture": False, "expects_reports": reports}
+        options = {"accepted": self._accepted, "expects_reports": self._estimator.has_initially_known_}
         return asdict(self.session.state(self.title, self._experience, **options))
