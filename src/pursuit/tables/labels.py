@@ -201,8 +201,8 @@ def refuse_amounts(labels: pd.Series, where: str) -> None:
         what = "whole numbers" if are_whole else "fractions"
         raise ValueError(
             f"Column '{labels.name}' of {where} has {n_labels} different {what} in {n_rows:,} rows, but a label is "
-            "one of a few classes. To predict the number itself, add --regress; to predict classes, group the values "
-            "first, or write them as words if each is a class."
+            "one of a few classes. To predict the number itself, train with --regress; to predict classes, group the "
+            "values first, or write them as words if each is a class."
         )
 
 
