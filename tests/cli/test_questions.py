@@ -72,6 +72,15 @@ def test_a_draft_trains_the_same_model_as_none(folder: Path) -> None:
     assert load(folder / "plain").model_.query_set.to_config() == load(folder / "drafted").model_.query_set.to_config()
 
 
+def test_a_draft_for_a_number(folder: Path) -> None:
+    table = pd.read_csv(folder / "patients.csv").assign(label=[i / 7 for i in range(len(clinic()[0]))])
+    table.to_csv(folder / "amounts.csv", index=False)
+    draft = ("questions", "amounts.csv", *DRAFT[2:], "--drop", "note", "--out", "amounts.toml")
+    assert "train with --regress" in " ".join(run(folder, *draft).stderr.split())
+    done = run(folder, *draft, "--regress")
+    assert "pursuit train amounts.csv --regress --target label --questions amounts.toml" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -83,7 +83,7 @@ def test_what_was_given_is_said_to_be(workspace: Path) -> None:
     [
         (["patients.csv"], "--target"),
         (["patients.csv", "--target", "lable"], "Did you mean 'label'"),
-        (["patients.csv", "--target", "age", "--drop", "note"], "To predict the number itself, add --regress"),
+        (["patients.csv", "--target", "age", "--drop", "note"], "To predict the number itself, train with --regress"),
         (
             [*TRAIN[1:], "--column-type", "age"],
             "'age' does not say what a column is: write COLUMN=KIND, as in born=date",

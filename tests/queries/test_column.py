@@ -155,6 +155,11 @@ def test_an_answer_that_is_not_a_number_is_refused(answer: Any) -> None:
     assert x.item() == 0
 
 
+def test_a_comma_that_may_mean_two_things_is_asked_about() -> None:
+    with pytest.raises(ValueError, match=r"not '1,200 kg'. Is the comma a decimal one\? Write a point instead"):
+        Number("a", "How much?", unit="kg").parse("1,200 kg")
+
+
 @pytest.mark.parametrize("choices", [(" <=50K", " >50K"), ("A", "a")])
 def test_every_choice_can_be_given_as_it_is_written(choices: tuple[str, str]) -> None:
     query_set = ColumnQueries([Choice("a", "a?", choices)])

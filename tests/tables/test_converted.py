@@ -106,6 +106,26 @@ def test_other_json_is_refused(tmp_path: Path, content: str) -> None:
         read_csv(tmp_path / "t.json")
 
 
+def test_errors_in_json_name_the_line(tmp_path: Path) -> None:
+    for content, line in (
+        ('{"a": 1}\n\n{"a": 2,\n{"a": 3}', "line 3: "),
+        ('[\n{"a": 1},\n{"a" 2}]', "line 3 column 6"),
+    ):
+        (tmp_path / "t.json").write_text(content)
+        with pytest.raises(ValueError, match=rf"t\.json cannot be read as JSON \(.*{line}"):
+            read_csv(tmp_path / "t.json")
+
+
+def test_lines_of_json_end_only_where_a_line_does(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_bytes('{"a": "one\u2028two"}\r\n{"a": "three"}\r\n'.encode())
+    assert read_csv(tmp_path / "t.jsonl").frame["a"].tolist() == ["one\u2028two", "three"]
+
+
+def test_a_workbook_may_have_any_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.xlsx", Sheet=[["a", "y"], [1, "p"], [2, "q"]]).rename(tmp_path / "t.csv")
+    assert read_csv(path).frame["a"].tolist() == [1, 2]
+
+
 def test_a_sheet_may_be_chosen(tmp_path: Path) -> None:
     small = [["c", "y"], [1, "p"], [2, "q"]]
     path = write(tmp_path / "t.xlsx", Large=[["a", "b", "y"], *([i, i, "p"] for i in range(9))], Small=small)

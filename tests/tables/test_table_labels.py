@@ -41,8 +41,11 @@ def test_numbers_to_predict_are_all_numbers() -> None:
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        ([i / 7 for i in range(100)], r"'y' of t.csv has 100 different fractions in 100 rows.* add --regress"),
-        ([3 * i for i in range(500)], r"'y' of t.csv has 500 different whole numbers in 500 rows.* add --regress"),
+        ([i / 7 for i in range(100)], r"'y' of t.csv has 100 different fractions in 100 rows.* train with --regress"),
+        (
+            [3 * i for i in range(500)],
+            r"'y' of t.csv has 500 different whole numbers in 500 rows.* train with --regress",
+        ),
     ],
 )
 def test_amounts_are_not_labels(column: list, message: str) -> None:

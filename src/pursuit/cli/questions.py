@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pursuit.cli.console import err, escaped, remark_on_task, say_if_wide, show
-from pursuit.cli.options import ColumnOptions, Source, words_of
+from pursuit.cli.options import ColumnOptions, Regress, Source, words_of
 from pursuit.files import write_whole
 from pursuit.registry import Option
 
@@ -20,6 +20,7 @@ def questions(
     source: Source,
     *,
     to: Annotated[Path, Option("The file to write.", "--out")] = Path("questions.toml"),
+    regress: Regress = False,
     table: ColumnOptions,
     force: Annotated[bool, Option("Replace the file if it is there.", "--force")] = False,
     prompt: Annotated[
@@ -45,13 +46,14 @@ def questions(
     if not prompt and not to.parent.is_dir():
         raise ValueError(f"There is no folder {to.parent} to write {to.name} into: make it first.")
     say_if_wide(source)
-    task = load_task(source, test_share=0.0, **table.reading())
+    task = load_task(source, test_share=0.0, regress=regress, **table.reading())
     remark_on_task(task)
     if prompt:
         _print_prompt(task, table, prompt_language)
         return
     # What is dropped is written down as never asked.
-    command = ["pursuit", "train", source, *words_of(replace(table, drop=None)), "--questions", str(to)]
+    chosen = [*(["--regress"] if regress else []), *words_of(replace(table, drop=None))]
+    command = ["pursuit", "train", source, *chosen, "--questions", str(to)]
     text = Questions.draft(task.query_set, shlex.join(command), never_asked=table.drop or ())
     if reply is not None:
         text = _replied(task, reply)

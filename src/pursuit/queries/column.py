@@ -299,7 +299,9 @@ class Number(Query):
         except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not abs(number) <= LARGEST_ANSWER or isinstance(answer, bool):
-            raise ValueError(f"The answer to '{self.text}' is a number, not {answer!r}.")
+            which = " Is the comma a decimal one? Write a point instead; if not, leave it out."
+            may_be_two = isinstance(answer, str) and re.fullmatch(THOUSAND_OR_DECIMAL, self.without_unit(answer))
+            raise ValueError(f"The answer to '{self.text}' is a number, not {answer!r}.{which if may_be_two else ''}")
         return number
 
 
@@ -418,6 +420,9 @@ GROUPED_BY_SPACES = rf"[+-]?[1-9]\d{{0,2}}(?:{BETWEEN_THOUSANDS}\d{{3}})+(?:[.,]
 """1 234 567 and 1'234.5."""
 
 
+THOUSAND_OR_DECIMAL = r"[+-]?[1-9]\d{0,2},\d{3}"
+
+
 def with_point(text: str) -> str:
     """A number as text, with a point for a decimal comma and without separators of thousands: 80,5 and 1.200,5 and
     1 200, but not 1,200, which may be a thousand."""
@@ -428,7 +433,7 @@ def with_point(text: str) -> str:
         groups = rf"[+-]?[1-9]\d{{0,2}}(\{thousands}\d{{3}})+"
         if re.fullmatch(rf"{groups}\{point}\d+", text) or (text.count(thousands) > 1 and re.fullmatch(groups, text)):
             text = text.replace(thousands, "")
-    is_decimal = re.fullmatch(r"[+-]?\d*,\d+", text) and not re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", text)
+    is_decimal = re.fullmatch(r"[+-]?\d*,\d+", text) and not re.fullmatch(THOUSAND_OR_DECIMAL, text)
     return text.replace(",", ".") if is_decimal else text
 
 

@@ -47,8 +47,14 @@ def json_as_csv(path: Path, content: bytes) -> bytes:
 def _objects(text: str) -> list[Any]:
     try:
         found = json.loads(text)
-    except ValueError:
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    except ValueError as error:
+        rows: list[Any] = []
+        for number, line in enumerate(text.split("\n"), start=1):  # other ends of lines may be part of texts
+            try:
+                rows += [json.loads(line)] if line.strip() else []
+            except json.JSONDecodeError as of_line:
+                raise ValueError(f"line {number}: {of_line.msg}") if rows else error from None
+        return rows
     return found if isinstance(found, list) else [found]
 
 
@@ -94,10 +100,11 @@ def _converted(path: Path, _changed: int, _size: int, wanted: str | None) -> byt
             "save it as CSV (UTF-8)."
         ) from None
     try:
-        workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        names = [sheet.title for sheet in workbook]
-        sheets = [_cells(sheet) for sheet in workbook if wanted is None or sheet.title == wanted]
-        workbook.close()
+        with path.open("rb") as content:  # whose name may end in anything
+            workbook = openpyxl.load_workbook(content, read_only=True, data_only=True)
+            names = [sheet.title for sheet in workbook]
+            sheets = [_cells(sheet) for sheet in workbook if wanted is None or sheet.title == wanted]
+            workbook.close()
     except Exception as error:  # a damaged workbook can raise anything
         raise ValueError(
             f"{path} cannot be read as an Excel file ({type(error).__name__}: {error}). Open it there and save it "

@@ -202,8 +202,8 @@ def refuse_amounts(labels: pd.Series, where: str) -> None:
         what = "whole numbers" if _are_whole(labels) else "fractions"
         raise ValueError(
             f"Column '{labels.name}' of {where} has {labels.nunique()} different {what} in {len(labels):,} rows, but "
-            "a label is one of a few classes. To predict the number itself, add --regress; to predict classes, group "
-            "the values first, or write them as words if each is a class."
+            "a label is one of a few classes. To predict the number itself, train with --regress; to predict classes, "
+            "group the values first, or write them as words if each is a class."
         )
 
 
