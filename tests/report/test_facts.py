@@ -32,7 +32,16 @@ def test_a_rule_that_never_stops_asks_everything() -> None:
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(0.0, "0%"), (1.0, "100%"), (0.5, "50%"), (0.9999, "99.9%"), (0.0001, "0.1%"), (0.995, "99.5%")],
+    [
+        (0.0, "0%"),
+        (-0.002, "0%"),
+        (-0.016, "-2%"),
+        (1.0, "100%"),
+        (0.5, "50%"),
+        (0.9999, "99.9%"),
+        (0.0001, "0.1%"),
+        (0.995, "99.5%"),
+    ],
 )
 def test_shares_never_promise_certainty_by_rounding(value: float, words: str) -> None:
     assert share(value) == words

@@ -215,7 +215,7 @@ def share(value: float) -> str:
     percent = 100 * value
     if percent in (0, 100) or 1 <= percent <= 99:
         return f"{percent:.0f}%"
-    return f"{min(99.9, max(0.1, percent)):.1f}%" if 0 < percent < 100 else f"{percent:.0f}%"
+    return f"{min(99.9, max(0.1, percent)):.1f}%" if 0 < percent < 100 else f"{round(percent, 0) + 0.0:.0f}%"
 
 
 def count(n: int, noun: str) -> str:
