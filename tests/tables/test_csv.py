@@ -269,14 +269,14 @@ def test_columns_that_are_texts_stay_as_they_are_written(tmp_path: Path) -> None
 
 def test_codes_with_leading_zeros_stay_as_they_are_written(tmp_path: Path) -> None:
     """Amounts are padded with zeros, too, but have decimals, a unit, or different lengths."""
-    rows = ['"007",0,01.5,0 %,1,01', "123,10,0.50,05 %,02,23", ",7,12,3 %,,117"]
+    rows = ['"007",0,01.5,0 %,07,01', "123,10,0.50,05 %,12,23", ",7,12,3 %,,117"]
     for separator in ",;\t":
-        (tmp_path / "t.csv").write_text("\n".join(["code,n,x,share,other,age", *rows]).replace(",", separator))
+        (tmp_path / "t.csv").write_text("\n".join(["code,n,x,share,hour,age", *rows]).replace(",", separator))
         frame = read_csv(tmp_path / "t.csv").frame
         assert frame["code"].tolist()[:2] == ["007", "123"]
         assert frame["code"].isna().tolist() == [False, False, True]
         assert [frame[name].tolist() for name in ("n", "x", "share")] == [[0, 10, 7], [1.5, 0.5, 12], [0, 5, 3]]
-        assert frame["other"].tolist()[:2] == [1, 2]
+        assert frame["hour"].tolist()[:2] == [7, 12]
         assert frame["age"].tolist() == [1, 23, 117]
 
 

@@ -595,8 +595,8 @@ def _texts_with_digits(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _codes(text: TextFile, layout: _Layout, options: CsvOptions, frame: pd.DataFrame) -> dict[str, pd.Series]:
-    """The columns of whole numbers of as many digits each, some of which are leading zeros, as they are written: 007
-    beside 123 is a code, 07 beside 123 a number that somebody padded."""
+    """The columns of whole numbers of as many digits each, three or more, some of which are leading zeros, as they are
+    written: 007 beside 123 is a code, 07 beside 12 or 123 a number that somebody padded."""
     may_be = re.compile(r'[{0}"\s]0\d+[{0}"\s]'.format(re.escape(layout.separator)))
     with text.open() as file:
         parts = iter(lambda: "".join(file.readlines(SNIFFED_CHARACTERS)), "")
@@ -609,7 +609,7 @@ def _codes(text: TextFile, layout: _Layout, options: CsvOptions, frame: pd.DataF
     written = _parse(text, layout, options, dtype=str, usecols=lambda name: str(name).strip() in names)
     each = {name: written[name].dropna().str for name in frame.columns if name in names}
     are_codes = {
-        name: of.fullmatch(r"\d+").all() and of.match(r"0\d").any() and of.len().nunique() == 1
+        name: of.fullmatch(r"\d{3,}").all() and of.match("0").any() and of.len().nunique() == 1
         for name, of in each.items()
     }
     return {name: written[name] for name, is_code in are_codes.items() if is_code}
