@@ -136,18 +136,18 @@ def test_resuming_refuses_other_data_and_settings(tmp_path: Path) -> None:
     X, y = patients()
     resumed = TrainingRun(tmp_path, resume=True)
     VIPClassifier(random_state=0, **QUICKEST).fit(X, y, run=TrainingRun(tmp_path))
-    with pytest.raises(CannotResume, match="other query_set and rows"):  # the spread of numbers differs too
+    with pytest.raises(CannotResume, match="other questions and rows"):  # the spread of numbers differs too
         VIPClassifier(random_state=0, **QUICKEST).fit(X.iloc[:-1], y[:-1], run=resumed)
     with pytest.raises(CannotResume, match="other seed"):
         VIPClassifier(random_state=1, **QUICKEST).fit(X, y, run=resumed)
-    with pytest.raises(CannotResume, match="other model"):
+    with pytest.raises(CannotResume, match="other settings"):
         VIPClassifier(random_state=0, **{**QUICKEST, "network": MLP((5,))}).fit(X, y, run=resumed)
     for changed in ({"shared": True}, {"standardise": True}):  # which a description of the layers would not show
-        with pytest.raises(CannotResume, match="other model"):
+        with pytest.raises(CannotResume, match="other settings"):
             VIPClassifier(random_state=0, **QUICKEST, **changed).fit(X, y, run=resumed)
-    with pytest.raises(CannotResume, match="other query_set"):
+    with pytest.raises(CannotResume, match="other questions"):
         VIPClassifier(random_state=0, **QUICKEST).fit(X.rename(columns=str.upper), y, run=resumed)
-    with pytest.raises(CannotResume, match="other stages"):
+    with pytest.raises(CannotResume, match="other passes over the rows"):
         VIPClassifier(random_state=0, **{**QUICKEST, "stages": [Stage(0.2)]}).fit(X, y, run=resumed)
     VIPClassifier(random_state=0, **QUICKEST).fit(X, y, run=resumed)
     (tmp_path / "run.json").write_text("{")

@@ -10,6 +10,7 @@ import pandas as pd
 from pursuit import Evaluation, PursuitClassifier, PursuitEstimator, PursuitRegressor, load
 from pursuit.cli.console import rows_bar, say, stoppable
 from pursuit.cli.options import MeasuringOptions, RowsOptions
+from pursuit.report.facts import count
 from pursuit.report.measured import Measured, kept
 from pursuit.research.tasks import TASKS, load_task
 from pursuit.tables.engine import find_engine
@@ -45,7 +46,7 @@ def measurable(estimator: PursuitEstimator, rows: MemorySource) -> MemorySource:
     if not len(labels):
         raise ValueError(f"{rows.name} has no rows to measure on: none has a label that the model knows.")
     if n_left_out := len(rows.X) - len(labels):
-        say(f"Left out: {n_left_out:,} rows with a label that the model does not know.")
+        say(f"Left out: {count(n_left_out, 'row')} with a label that the model does not know.")
     return replace(rows.take(labels.index), y=labels.to_numpy())
 
 
@@ -100,7 +101,7 @@ def measured_on_all_rows(model: Path, options: MeasuringOptions) -> tuple[Pursui
         folder = None if keep is None else find_path(keep)
         measured = measure_all(classifier, rows, options.stop, engine, on_rows, folder, with_bits=True)
     if measured.n_left_out:
-        say(f"Left out: {measured.n_left_out:,} rows without a label, or with one that the model does not know.")
+        say(f"Left out: {count(measured.n_left_out, 'row')} without a label, or with one that the model does not know.")
     return classifier, rows, measured.evaluation
 
 

@@ -440,6 +440,10 @@ def _judged_by(rows: Rows | None) -> str:
     return "rows as teachers label them" if rows is not None and rows.target is not None else "held-out rows"
 
 
+SAID = {"model": "settings", "query_set": "questions", "stages": "passes over the rows", "unreliable": "doubts"}
+"""What users call the parts of a run that are called otherwise in its file."""
+
+
 def _claim(folder: Path, run: dict[str, Any], resume: bool) -> str:
     """Write down what is trained in `folder`, or, to resume, make sure that it is the same; what tells the run from
     others. Of processes that train together, the first one writes."""
@@ -456,7 +460,7 @@ def _claim(folder: Path, run: dict[str, Any], resume: bool) -> str:
             raise CannotResume(
                 f"{path} is damaged, so this run cannot be resumed: start again in another folder."
             ) from None
-        changed = [key for key in run if before.get(key) != run[key]]
+        changed = [SAID.get(key, key) for key in run if before.get(key) != run[key]]
         if changed:
             raise CannotResume(
                 f"{folder} holds a run with other {' and '.join(changed)}, so it cannot be resumed with these. "
