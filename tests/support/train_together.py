@@ -92,7 +92,7 @@ def look_at_ends(devices: int) -> list[dict[str, float]]:
         held_out = HeldOut(
             fabric,
             EarlyStopping(some, every=1, prefers_end=True),
-            lambda value: fabric.all_reduce(value, reduce_op="mean"),  # type: ignore[arg-type, return-value]
+            lambda value: fabric.all_reduce(value, reduce_op="mean") if fabric.world_size > 1 else value,  # type: ignore[union-attr, arg-type, return-value]
         )
         first_loss = held_out.look(model, STAGES[0], WeightAverage(model, 0.0), 1, is_last=False)
         with torch.no_grad():
