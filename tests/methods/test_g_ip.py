@@ -20,6 +20,7 @@ from pursuit.training import AdamW, Batch, RandomHistories, Stage, train
 from pursuit.training.rows import Rows
 from pursuit.training.samplers import random_histories
 from trained import kept
+from untrained import make_columns, make_rows
 
 SMALL = GIPSettings(latent=2, hidden=(16,), langevin=Langevin(n_chains=8, burn_in=5))
 IMAGES = PatchQueries((1, 3, 4), size=2, threshold=0.5)
@@ -113,8 +114,8 @@ def test_chains_and_posteriors_are_those_of_an_integral_over_z(grid: Tensor) -> 
 
 
 @pytest.mark.parametrize("kinds", [["yes_no"] * 5, ["yes_no", "number", "choice", "number"]])
-def test_labels_that_decode_alike_leave_nothing_to_ask(make_columns: Any, make_rows: Any, kinds: list[str]) -> None:
-    query_set: ColumnQueries = make_columns(kinds)
+def test_labels_that_decode_alike_leave_nothing_to_ask(kinds: list[str]) -> None:
+    query_set = make_columns(kinds)
     model, rows = untrained(query_set), make_rows(query_set, 6)
     history = some_history(query_set, rows)
     assert model.scores(history)[~history.known].min() > 0
@@ -146,8 +147,8 @@ def test_a_row_is_asked_the_same_whatever_rows_are_beside_it(
     torch.testing.assert_close(model.log_posterior(history), log_posterior)
 
 
-def test_what_is_not_known_is_not_read(make_columns: Any, make_rows: Any) -> None:
-    query_set: ColumnQueries = make_columns(["yes_no", "number", "choice"])
+def test_what_is_not_known_is_not_read() -> None:
+    query_set = make_columns(["yes_no", "number", "choice"])
     model, rows = untrained(query_set), make_rows(query_set, 6)
     history = some_history(query_set, rows)
     unknown = ~history.known[:, query_set.units.of_feature]
@@ -158,8 +159,8 @@ def test_what_is_not_known_is_not_read(make_columns: Any, make_rows: Any) -> Non
     torch.testing.assert_close(model.log_posterior(nothing), model.log_prior.expand(6, -1))
 
 
-def test_missing_answers_are_not_learnt_from(make_columns: Any, make_rows: Any) -> None:
-    query_set: ColumnQueries = make_columns(["yes_no", "number", "choice"])
+def test_missing_answers_are_not_learnt_from() -> None:
+    query_set = make_columns(["yes_no", "number", "choice"])
     model, rows = untrained(query_set), make_rows(query_set, 6)
     available = torch.rand(6, 3, generator=torch.Generator().manual_seed(1)) < 0.5
     losses = []

@@ -18,7 +18,6 @@ import torch
 from filelock import FileLock
 from hypothesis import settings
 
-import untrained
 from pursuit import registry
 from pursuit.exact import IndependentIP
 from pursuit.inference.history import History
@@ -123,16 +122,6 @@ def world() -> World:
     likely = pursuer.log_posterior(History(x, available, available)).argmax(dim=1)
     y = (likely + (torch.arange(len(x)) % 5 == 0)) % 3
     return World(query_set, frame, Rows(x, available, y), pursuer)
-
-
-@pytest.fixture(scope="session")
-def make_columns() -> Callable[..., ColumnQueries]:
-    return untrained.make_columns
-
-
-@pytest.fixture(scope="session")
-def make_rows() -> Callable[..., Rows]:
-    return untrained.make_rows
 
 
 @pytest.fixture
