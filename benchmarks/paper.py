@@ -171,7 +171,7 @@ def cell_text(cell: Cell | str, done: Mapping[PaperRun, Result]) -> str:
         cost = f"{effort}, {_duration(minutes_of(cell.way, done))}" if cell.way else ""
         parts = [printed, NOTHING, "0", f"not run ({cell.not_run}{cost})"]
     elif cell.read == SO_FAR:
-        found = _on_some_rows(results, cell.beside, done) + effort
+        found = _on_some_rows(results, effort, cell.beside, done)
         parts = [printed, found, str(len(values)), f"not comparable ({SOME_ROWS})"]
     elif cell.read == LENGTH:
         parts = [printed, f"{mean_and_sd(values).mean:.2f}", str(len(values))]
@@ -186,7 +186,9 @@ def _duration(minutes: float) -> str:
     return f"{minutes:.0f} minutes" if minutes < 100 else f"{minutes / 60:.0f} hours"
 
 
-def _on_some_rows(results: Sequence[Result], beside: PaperRun | None, done: Mapping[PaperRun, Result]) -> str:
+def _on_some_rows(
+    results: Sequence[Result], effort: str, beside: PaperRun | None, done: Mapping[PaperRun, Result]
+) -> str:
     """The area so far and the time of a query, with those of V-IP on the same rows."""
     vip = [result for run, result in done.items() if run.way == beside]
     texts = []
@@ -196,7 +198,7 @@ def _on_some_rows(results: Sequence[Result], beside: PaperRun | None, done: Mapp
         texts.append(title + text + (f", {mean_and_sd(times).mean:.3g} ms a query" if times else ""))
     one = results[0]
     n_queries = len(one.evaluation.accuracy_by_asked) - 1
-    return f"{texts[0]} on {one.n_test} rows to {n_queries} queries ({texts[1]})"
+    return f"{texts[0]}{effort} on {one.n_test} rows to {n_queries} queries ({texts[1]})"
 
 
 def area_row(task: str) -> list[str | Cell]:

@@ -11,6 +11,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 import torch
@@ -85,15 +86,15 @@ def look_at_ends(devices: int) -> list[dict[str, float]]:
     some = rows(50)
     some = replace(some, y=torch.arange(50) % 2)  # processes take turns, so that each has rows of one label
     found = []
+
+    def mean(value: torch.Tensor) -> Any:
+        return fabric.all_reduce(value, reduce_op="mean") if fabric.world_size > 1 else value
+
     for wins, loses in ((0, 1), (1, 0), (2, slice(2))):
         model = fresh(network=MLP((16,)))
         torch.nn.init.zeros_(model.classifier[-1].weight)
         torch.nn.init.zeros_(model.classifier[-1].bias)
-        held_out = HeldOut(
-            fabric,
-            EarlyStopping(some, every=1, prefers_end=True),
-            lambda value: fabric.all_reduce(value, reduce_op="mean") if fabric.world_size > 1 else value,  # type: ignore[union-attr, arg-type, return-value]
-        )
+        held_out = HeldOut(fabric, EarlyStopping(some, every=1, prefers_end=True), mean)
         first_loss = held_out.look(model, STAGES[0], WeightAverage(model, 0.0), 1, is_last=False)
         with torch.no_grad():
             model.classifier[-1].bias[wins] += 0.2

@@ -180,7 +180,7 @@ class FirstLayerState(HistoryState):
         self._model, self._inputs, self._networks = model, model.query_set.own_inputs, networks
         self._x, self._rows = history.x, torch.arange(len(history), device=history.x.device)
         self._asked, self._known, self._n_known = history.asked.clone(), history.known.clone(), history.n_known
-        if history.x.is_cuda or self._n_known.any():  # a GPU is not asked: it could not replay that
+        if history.x.is_cuda or self._n_known.any():  # a CUDA graph cannot record any()
             self._hidden = networks.start(model.network_input(history.x, history.known))  # (B, H)
         else:
             self._hidden = networks.bias.repeat(len(history), 1)

@@ -418,9 +418,8 @@ def format_number(number: float, digits: int = 6) -> str:
 BETWEEN_THOUSANDS = r"[\s\u00a0\u202f'’]"
 GROUPED_BY_SPACES = rf"[+-]?[1-9]\d{{0,2}}(?:{BETWEEN_THOUSANDS}\d{{3}})+(?:[.,]\d+)?"
 """1 234 567 and 1'234.5."""
-
-
 THOUSAND_OR_DECIMAL = r"[+-]?[1-9]\d{0,2},\d{3}"
+"""1,200, whose comma may be either."""
 
 
 def with_point(text: str) -> str:

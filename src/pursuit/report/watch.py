@@ -46,7 +46,7 @@ LEAST_ANSWERS = 20
 """To a question, before it is said that they have moved."""
 MOST_LISTED = 50
 STATED = "stated"
-"""Where saved moves keep the first result, if the person did not leave it at that."""
+"""The key of the first result in saved moves, where the person went on after it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +76,11 @@ class StatedResult:
     probability: float | None
     low: float | None
     high: float | None
-    """Of a number: between which it should lie, with 90 % probability."""
+    """The ends of the 90 % range of a number."""
 
     def is_true(self, truth: str) -> bool | None:
-        """Whether it was that, or the number lies in the range that was given; None where the truth is no number."""
+        """Whether this was the label, or the number lies in the range; None if it has a range and the truth is no
+        number."""
         if self.low is None or self.high is None:
             return truth.casefold() == str(self.outcome).casefold()
         number = number_of(truth)
@@ -145,7 +146,7 @@ class Watch:
     n_sessions: int
     """Those with the model as it is now, of which all is said but what is said of `periods`."""
     n_earlier: int
-    """Those with an earlier version of it, before it was trained again, recalibrated or worded anew."""
+    """Sessions with an earlier version of the model: before it was trained again, recalibrated or worded anew."""
     n_unreadable: int
     """Sessions of an earlier model, whose questions this one does not have."""
     n_judged: int
@@ -475,7 +476,7 @@ class Confirmed:
 
     pairs: tuple[tuple[Session, Any], ...]
     n_unknown: int
-    """How many have a truth that is not one of the model's labels, from which it cannot learn."""
+    """Number of sessions whose truth is not a label of the model, so that it cannot learn from them."""
 
     @classmethod
     def of(cls, estimator: PursuitEstimator, sessions: Iterable[KeptSession]) -> "Confirmed":

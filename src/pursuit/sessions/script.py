@@ -36,7 +36,7 @@ class Branch:
     """The choices; empty where the answer is a number or not known."""
     above: float | None = None
     up_to: float | None = None
-    """Of numbers: those above the one and up to the other; None: no end."""
+    """The bounds of numbers, the upper one included; None: no bound."""
     is_unknown: bool = False
     """Whether the person does not know."""
 

@@ -226,7 +226,7 @@ PLAN: tuple[PaperRun, ...] = (
     *planned("Table 5", 45, 1, {"cifar100": 180.0}, querier=STRAIGHT_THROUGH, recipe="paper", effort=0.1),
     # The generative pursuit on some test rows, and V-IP on the same ones. By counting, a query of a row takes 52 TFLOP
     # for images, 5.5 for birds and 0.7 for words, and the posterior given all answers 146, 16 and 2. The minutes assume
-    # that nothing else runs on the device: beside a dozen other runs, 32 images took twenty.
+    # that nothing else runs on the device: beside a dozen other runs each step takes many times as long.
     *planned(
         TABLES_2_5, 69, 1, dict.fromkeys(DIGITS, 8.0), method=G_IP, published=True, effort=0.3, rows=100, curve=10
     ),

@@ -50,7 +50,7 @@ class SessionRecord:
     label_set: str | None
     """The labels that remain, where the stopping rule says which."""
     low: float | None
-    """Of a number: between which it should lie."""
+    """The ends of the range of a number."""
     high: float | None
     n_asked: int
     n_rejected: int
