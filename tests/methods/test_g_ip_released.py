@@ -54,7 +54,8 @@ def chain(model: GIP, x: Tensor, n_queries: int) -> list[Tensor]:
     for _ in range(n_queries):
         scores = state.scores()
         found += [scores, state.log_posterior()]
-        state.ask(scores.masked_fill(state.asked, -torch.inf).argmax(dim=1), torch.ones(len(x), dtype=torch.bool))
+        query = scores.masked_fill(state.asked, -torch.inf).argmax(dim=1)
+        state.ask(query, torch.ones(len(x), dtype=torch.bool, device=x.device))
     return [*found, state.log_posterior()]
 
 
@@ -109,7 +110,7 @@ def test_samples_are_those_of_an_integral_over_z() -> None:
         z, seen = grid.expand(2, 3, -1, -1), state._seen
         log_joint = one.log_prob(z, one.known_answers(x, seen), seen) - (z**2).sum(dim=3) / 2
     mean = log_joint.softmax(dim=2) @ grid[:, 0]
-    samples = torch.cat([state._sample(row) for row in range(2)])
+    samples = torch.cat([state._sample(row).z for row in range(2)])
     assert samples.shape == (2, 3, 5000, 1)
     torch.testing.assert_close(samples.mean(dim=(2, 3)), mean, atol=0.15, rtol=0)
     posterior = log_joint.logsumexp(dim=2).softmax(dim=1)
@@ -179,6 +180,20 @@ def test_parts_give_the_same_as_all_at_once(query_set: QuerySet, monkeypatch: py
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("query_set", [COLUMNS, DIGITS])
+def test_what_is_compiled_for_a_gpu_gives_the_same(query_set: QuerySet, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = untrained(query_set).cuda(), answers(query_set, 3).cuda()
+    with monkeypatch.context() as patched:
+        patched.setattr(g_ip, "_compiled", lambda function: function)
+        plain = chain(model, x, 3)
+    for compiled, one in zip(chain(model, x, 3), plain, strict=True):
+        torch.testing.assert_close(compiled, one, atol=0.02, rtol=0.02)
+    on_cpu = chain(model.cpu(), x.cpu(), 1)
+    for compiled, one in zip(plain, on_cpu, strict=False):
+        torch.testing.assert_close(compiled.cpu(), one, atol=0.05, rtol=0.05)
+
+
 @pytest.mark.parametrize(("kept", "n_times"), [(2, 2), (3, 1)])
 def test_rows_are_sampled_together_as_far_as_there_is_room(
     kept: int, n_times: int, monkeypatch: pytest.MonkeyPatch
@@ -186,10 +201,10 @@ def test_rows_are_sampled_together_as_far_as_there_is_room(
     model = untrained(COLUMNS, settings=GIPSettings(4, (8,), Langevin.released(n_chains=2, n_samples=5)))
     state = model.history_state(History.start(answers(COLUMNS, 3), len(COLUMNS)))
     state.ask(torch.zeros(3, dtype=torch.long), torch.ones(3, dtype=torch.bool))
-    monkeypatch.setattr(g_ip, "KEPT_NUMBERS", kept * len(model.classes) * 5 * 4)
+    monkeypatch.setattr(g_ip, "KEPT_NUMBERS", kept * len(model.classes) * 5 * (4 + 4))
     path, n_rows = GIP.path, list[int]()
 
-    def counted(model: GIP, z: Tensor, *rest: Tensor) -> Iterator[Tensor]:
+    def counted(model: GIP, z: Tensor, *rest: Any) -> Iterator[Tensor]:
         n_rows.append(len(z))
         return path(model, z, *rest)
 

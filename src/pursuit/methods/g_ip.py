@@ -13,9 +13,12 @@ settings of the authors' code, in which chains go on after every answer until th
 """
 
 import itertools
+import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -34,6 +37,8 @@ from pursuit.queries import QuerySet
 from pursuit.registry import register, settings_from, to_config
 from pursuit.training import Batch, Learner, RandomHistories, Stage, TrainingOutcome
 from pursuit.training.rows import RowSource
+
+logger = logging.getLogger(__name__)
 
 
 @register
@@ -219,33 +224,55 @@ class GIP(Learner):
         return self.history_state(history).log_posterior()
 
     def history_state(self, history: History) -> HistoryState:
-        return _LangevinState(self, history)
+        return _LangevinState(self._frozen(), history)
+
+    def _frozen(self) -> Self:
+        """The same model with a decoder that no longer learns."""
+        frozen = copy(self)
+        frozen._modules = {**self._modules, "decoder": self.decoder.frozen()}
+        return frozen
 
     def decoded(self, z: Tensor) -> Tensor:
-        """The decoder's outputs (B, C, M, F) at chains z (B, C, M, L), each with its label; on a GPU by numbers of 16
-        bits, whose errors are far below the scatter of samples."""
-        labels = torch.arange(z.shape[1], device=z.device)[:, None]
-        with torch.autocast(z.device.type, torch.bfloat16, enabled=z.device.type == "cuda"):
-            return self.decoder(z, labels).float()
+        """The decoder's outputs (B, C, M, F) at chains z (B, C, M, L), each with its label."""
+        return _decoded(self.decoder, z)
 
     def log_prob(self, z: Tensor, x: Tensor, units: Tensor) -> Tensor:
         """The log probability (B, C, M) of the answers x (B, F) to these units (B, U) at chains z (B, C, M, L)."""
-        return (self.likelihood.log_prob(self.decoded(z), x[:, None, None]) * units[:, None, None]).sum(dim=3)
+        return self.log_prob_of(self.decoded(z), x, units)
 
-    def path(self, z: Tensor, x: Tensor, seen: Tensor, noise: Tensor) -> Iterator[Tensor]:
+    def log_prob_of(self, outputs: Tensor, x: Tensor, units: Tensor) -> Tensor:
+        """The same, given what the chains decode to (B, C, M, F)."""
+        return (self.likelihood.log_prob(outputs, x[:, None, None]) * units[:, None, None]).sum(dim=3)
+
+    def path(
+        self, z: Tensor, x: Tensor, seen: Tensor, noise: Tensor, outputs: list[Tensor] | None = None
+    ) -> Iterator[Tensor]:
         """Chains z (B, C, M, L) moved towards p(z | y, S) step by step, S being the answers x (B, F) to the units seen
-        (B, U)."""
-        return self.settings.langevin.path(lambda z: self._slope(z, x, seen), z, noise)
+        (B, U). What they decode to before each step (B, C, M, F) is added to `outputs`."""
 
-    def _slope(self, z: Tensor, x: Tensor, seen: Tensor) -> Tensor:
-        """The gradient of log p(z, S | y) at chains z (B, C, M, L), of as many at a time as memory is for."""
-        parts = []
+        def slope(z: Tensor) -> Tensor:
+            gradient, decoded = self._slope(z, x, seen)
+            if outputs is not None:
+                outputs.append(decoded)
+            return gradient
+
+        return self.settings.langevin.path(slope, z, noise)
+
+    def _slope(self, z: Tensor, x: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradient of log p(z, S | y) at chains z (B, C, M, L), of as many at a time as memory is for, and what
+        they decode to."""
+        density = _log_density
+        if z.is_cuda and self.settings.langevin.n_samples is not None:
+            density = _compiled(_log_density)
+        gradients, outputs = [], []
         for part in z.detach().split(self.chains_at_once(len(z)), dim=2):
             part.requires_grad_()
-            with torch.enable_grad():
-                log_density = self.log_prob(part, x, seen) - (part**2).sum(dim=3) / 2
-                parts += torch.autograd.grad(log_density.sum(), part)
-        return torch.cat(parts, dim=2) if len(parts) > 1 else parts[0]
+            fastest = torch.backends.cudnn.flags(enabled=True, benchmark=z.is_cuda)
+            with torch.enable_grad(), fastest:
+                log_density, decoded = density(self.decoder, self.likelihood, part, x, seen)
+                gradients += torch.autograd.grad(log_density, part)
+            outputs.append(decoded)
+        return (gradients[0], outputs[0]) if len(outputs) == 1 else (torch.cat(gradients, 2), torch.cat(outputs, 2))
 
     def chains_at_once(self, n_rows: int) -> int:
         """Number of chains for each label of each row that are decoded at once."""
@@ -254,7 +281,7 @@ class GIP(Learner):
     def information(self, z: Tensor, seen: Tensor, log_posterior: Tensor, noise: Tensor) -> Tensor:
         """The mutual information (B, Q) of every answer with the label in bits, at chains z (B, C, M, L), units seen
         (B, U) and a log posterior (B, C); `noise` (M, F), uniform, draws answers that are too many to list."""
-        return label_information(self.likelihood, self.decoded(z), seen, log_posterior, noise) / BIT
+        return label_information(self.likelihood, self.decoded(z).float(), seen, log_posterior, noise) / BIT
 
     @property
     def rows_at_once(self) -> int:
@@ -280,6 +307,44 @@ class GIP(Learner):
         return cls(query_set, classes, settings_from(config["settings"], GIPSettings), seed=config["seed"])
 
 
+def _decoded(decoder: nn.Module, z: Tensor) -> Tensor:
+    """What chains z (B, C, M, L), each with its label, decode to (B, C, M, F): numbers of 16 bits on a GPU, with errors
+    far below the scatter of samples."""
+    labels = torch.arange(z.shape[1], device=z.device)[:, None]
+    with torch.autocast(z.device.type, torch.bfloat16, enabled=z.is_cuda):
+        outputs: Tensor = decoder(z, labels)
+    return outputs
+
+
+def _log_density(
+    decoder: nn.Module, likelihood: AnswerLikelihood, z: Tensor, x: Tensor, seen: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The sum of log p(z, S | y) over chains z (B, C, M, L), S being the answers x (B, F) to the units seen (B, U); and
+    what they decode to (B, C, M, F)."""
+    outputs = _decoded(decoder, z)
+    log_prob = likelihood.log_prob(outputs, x[:, None, None]) * seen[:, None, None]
+    return log_prob.sum() - (z**2).sum() / 2, outputs.detach()
+
+
+@cache
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function compiled for a GPU, or as it is where it cannot be compiled, which a line in the log says."""
+    compiled = torch.compile(function, dynamic=False)
+
+    def run(*inputs: Any) -> Any:
+        nonlocal compiled
+        try:
+            return compiled(*inputs)
+        except Exception as error:  # whatever a compiler may find missing
+            if compiled is function:
+                raise
+            logger.warning("Sampling is not compiled: %s", str(error).strip().splitlines()[0])
+            compiled = function
+            return function(*inputs)
+
+    return run
+
+
 class _Decoder(nn.Module):
     """From z (..., L) and labels y (...) to the outputs (..., F) for an `AnswerLikelihood`."""
 
@@ -293,6 +358,10 @@ class _Decoder(nn.Module):
 
     def forward(self, z: Tensor, y: Tensor) -> Tensor:
         return self.rest(self.latent(z) + self.label(y)) + self.usual(y)
+
+    def frozen(self) -> Self:
+        """A copy that nothing is learnt by: a compiler leaves the gradients of its weights out."""
+        return deepcopy(self).requires_grad_(False)
 
 
 def _smooth_layers(sizes: tuple[int, ...]) -> list[nn.Module]:
@@ -376,23 +445,20 @@ class _ConvDecoder(nn.Module):
 
     def forward(self, z: Tensor, y: Tensor) -> Tensor:
         hidden = self.latent(z) + self.label(y)
-        rest = self.rest if self.training else _without_norms(self.rest)
-        return rest(hidden.flatten(0, -2)[..., None, None]).flatten(1).unflatten(0, hidden.shape[:-1])
+        return self.rest(hidden.flatten(0, -2)[..., None, None]).flatten(1).unflatten(0, hidden.shape[:-1])
 
-
-def _without_norms(layers: nn.Sequential) -> nn.Sequential:
-    """What transposed convolutions and BatchNorms compute once they are learnt, with every norm in the layer before it:
-    most of the time goes into reading and writing maps, and so there are fewer of them, with their channels last, as
-    the fastest kernels of a GPU want them. Nothing learns from it: autocast would keep a copy of every weight that
-    might."""
-    found: list[Any] = []
-    for layer in layers:
-        if isinstance(layer, nn.BatchNorm2d):
-            fused = fuse_conv_bn_eval(found[-1], layer, transpose=True).requires_grad_(False)
-            found[-1] = fused.to(memory_format=torch.channels_last)
-        else:
-            found.append(layer)
-    return nn.Sequential(*found)
+    def frozen(self) -> Self:
+        """As of `_Decoder`, with every norm in the convolution before it: most of the time goes into reading and
+        writing maps, and so there are fewer of them, with their channels last, as the fastest kernels of a GPU want
+        them."""
+        frozen, layers = deepcopy(self).eval(), list[nn.Module]()
+        for layer in frozen.rest:
+            if isinstance(layer, nn.BatchNorm2d):
+                layers[-1] = fuse_conv_bn_eval(layers[-1], layer, transpose=True)  # type: ignore[type-var]
+            else:
+                layers.append(layer)
+        frozen.rest = nn.Sequential(*layers).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return frozen.requires_grad_(False)
 
 
 def _doubled(n_channels: int, small: Sequence[int], large: Sequence[int]) -> nn.Module:
@@ -401,8 +467,28 @@ def _doubled(n_channels: int, small: Sequence[int], large: Sequence[int]) -> nn.
     return nn.ConvTranspose2d(n_channels, n_channels, 2, 2, output_padding=(left_over[0], left_over[1]))
 
 
-KEPT_NUMBERS, KEPT_NUMBERS_ON_GPU = 2**28, 2**32
-"""About how many numbers of samples a state keeps; those of further rows are drawn again, which gives the same."""
+KEPT_NUMBERS, KEPT_BYTES_ON_GPU = 2**29, 8
+"""About how many numbers of samples a state keeps, and on a GPU how many bytes of its memory there are for each of
+them; samples of further rows are drawn again, which gives the same."""
+
+
+PRIOR = -1
+"""In place of a row's number: of rows without answers."""
+
+
+class _Samples(NamedTuple):
+    """The samples of a row, and what they decode to, if that is kept."""
+
+    z: Tensor  # (1, C, N, L)
+    outputs: Tensor | None = None  # (1, C, N, F)
+
+    def decoded(self, model: GIP) -> Iterator[Tensor]:
+        """What they decode to, of as many at a time as memory is for."""
+        n_chains = model.chains_at_once(1)
+        if self.outputs is not None:
+            yield from self.outputs.split(n_chains, dim=2)
+        else:
+            yield from map(model.decoded, self.z.split(n_chains, dim=2))
 
 
 class _LangevinState(EvidenceState):
@@ -423,7 +509,7 @@ class _LangevinState(EvidenceState):
         self._start = torch.randn(n_samples, latent, generator=self._generator).to(self._x.device)  # (N, L)
         self._z = self._start[: langevin.n_chains].repeat(len(history), n_classes, 1, 1)  # (B, C, M, L)
         self._is_sampled = n_samples > langevin.n_chains
-        self._samples: dict[int, Tensor] = {}
+        self._samples: dict[int, _Samples] = {}
         self._draw_noise()
         self._seen = model.query_set.units.known(torch.zeros_like(history.known))  # (B, U)
         self._evidence = model.log_prior.repeat(len(history), 1)  # (B, C): log p(y, S)
@@ -473,24 +559,35 @@ class _LangevinState(EvidenceState):
         with torch.autocast(self._z.device.type, enabled=False):
             for row in new.any(dim=1).nonzero()[:, 0].tolist():
                 x = model.known_answers(self._x[self._rows[row]][None], new[row : row + 1])
-                z = self._sample(row)  # (1, C, N, L)
-                log_prob = [model.log_prob(some, x, new[row : row + 1]) for some in z.split(model.chains_at_once(1), 2)]
-                self._evidence[row] += torch.cat(log_prob, dim=2)[0].logsumexp(dim=1) - math.log(z.shape[2])
-                self._z[row] = z[0, :, chosen]
+                samples = self._sample(row)
+                log_prob = [model.log_prob_of(outputs, x, new[row : row + 1]) for outputs in samples.decoded(model)]
+                self._evidence[row] += torch.cat(log_prob, dim=2)[0].logsumexp(dim=1) - math.log(len(self._start))
+                self._z[row] = samples.z[0, :, chosen]
 
-    def _sample(self, row: int) -> Tensor:
-        """The samples (1, C, N, L) of p(z | y, S) of a row: where its chains are now, and on their way from there."""
+    def _sample(self, row: int) -> _Samples:
+        """The samples of p(z | y, S) of a row: where its chains are now, and on their way from there."""
         model, n_classes = self._model, self._z.shape[1]
-        if not bool(self._seen[row].any()):
-            return self._start.expand(1, n_classes, -1, -1)
-        number = int(self._rows[row])
+        is_started = bool(self._seen[row].any())
+        number = int(self._rows[row]) if is_started else PRIOR
         if number in self._samples:
             return self._samples[number]
+        keeps = self._n_to_keep() > 0
+        if not is_started:
+            prior = _Samples(self._start.expand(1, n_classes, -1, -1))
+            if keeps:
+                prior = self._samples[PRIOR] = prior._replace(outputs=torch.cat([*prior.decoded(model)], dim=2))
+            return prior
         rows = self._rows_to_sample(row)
         z, seen, numbers = self._z[rows], self._seen[rows], self._rows[rows]
-        path = model.path(z, model.known_answers(self._x[numbers], seen), seen, self._noise.to(z.device))
-        samples = torch.cat([z, *path], dim=2)[:, :, : len(self._start)].split(1)
-        if self._n_to_keep() > 0:
+        outputs: list[Tensor] = []
+        x, noise = model.known_answers(self._x[numbers], seen), self._noise.to(z.device)
+        path = [z, *model.path(z, x, seen, noise, outputs if keeps else None)]
+        n_samples = len(self._start)
+        found = [torch.cat(path, dim=2)[:, :, :n_samples]]
+        if keeps:
+            found.append(torch.cat([*outputs, model.decoded(path[-1])], dim=2)[:, :, :n_samples])
+        samples = [_Samples(*parts) for parts in zip(*(part.split(1) for part in found), strict=True)]
+        if keeps:
             self._samples.update(zip(numbers.tolist(), samples, strict=True))
         return samples[0]
 
@@ -503,8 +600,10 @@ class _LangevinState(EvidenceState):
 
     def _n_to_keep(self) -> int:
         """Number of further rows whose samples can be kept."""
-        n_numbers = self._z.shape[1] * self._start.numel()
-        kept = KEPT_NUMBERS if self._z.device.type == "cpu" else KEPT_NUMBERS_ON_GPU
+        model, kept = self._model, KEPT_NUMBERS
+        if self._z.is_cuda:
+            kept = torch.cuda.get_device_properties(self._z.device).total_memory // KEPT_BYTES_ON_GPU
+        n_numbers = len(model.classes) * len(self._start) * (self._start.shape[1] + model.likelihood.n_outputs)
         return kept // n_numbers - len(self._samples)
 
     def _draw_noise(self) -> None:
@@ -589,7 +688,7 @@ def label_information(
     # What was seen is certain: such pixels are dark in all that is listed, and left out of what is drawn.
     if likelihood.units_a_query <= LISTED_UNITS:
         yes = outputs.sigmoid() * unseen[:, None, None]
-        listed = (_listed(yes[..., features]) for features in _some_queries(likelihood, outputs))
+        listed = (_listed(yes, features) for features in _some_queries(likelihood, outputs))
         return torch.cat([_gain(outcomes, log_posterior).sum(dim=2) for outcomes in listed], dim=1)
     drawn = (noise < outputs.sigmoid()).float() * unseen[:, None, None]
     parts = [
@@ -599,27 +698,28 @@ def label_information(
     return torch.cat(parts, dim=1)
 
 
-def sampled_information(model: GIP, z: Tensor, seen: Tensor, log_posterior: Tensor, noise: Tensor) -> Tensor:
-    """As `GIP.information` of one row (1, Q), at more samples z (1, C, N, L) than can be decoded at once. Where answers
-    are too many to list, these are drawn from as many of them as there are chains."""
-    likelihood, query_set, n_samples = model.likelihood, model.query_set, z.shape[2]
+def sampled_information(model: GIP, samples: _Samples, seen: Tensor, log_posterior: Tensor, noise: Tensor) -> Tensor:
+    """As `GIP.information` of one row (1, Q), at more samples than can be decoded at once. Where answers are too many
+    to list, these are drawn from as many of them as there are chains."""
+    likelihood, query_set, n_samples = model.likelihood, model.query_set, samples.z.shape[2]
     seen, log_posterior = seen[None], log_posterior[None]
     if likelihood.units_a_query > (LISTED_UNITS if likelihood.is_binary else 1):
-        some = z[:, :, : model.settings.langevin.n_chains]
+        some = samples.z[:, :, : model.settings.langevin.n_chains]
         return model.information(some, seen, log_posterior, noise[: some.shape[2]])
-    parts = z.split(model.chains_at_once(1), dim=2)
     if likelihood.units_a_query == 1:
-        outcomes = torch.stack([likelihood.outcomes(model.decoded(some)).sum(dim=2) for some in parts]).sum(dim=0)
+        add_up = _compiled(_sum_of_outcomes) if seen.is_cuda else _sum_of_outcomes
+        outcomes = torch.stack([add_up(likelihood, outputs) for outputs in samples.decoded(model)]).sum(dim=0)
         gain = _gain(outcomes / n_samples, log_posterior)  # (1, A)
         by_unit = torch.zeros(seen.shape, device=seen.device).index_add(1, likelihood.unit_of_outcome, gain)
         return query_set.units.sum(by_unit * ~seen) / BIT
     shape = (1, len(model.classes), len(query_set), 2**likelihood.units_a_query)
-    listed, unseen = torch.zeros(shape, device=z.device), ~seen[:, likelihood.unit_of_feature]
-    for some in parts:
-        outputs = model.decoded(some)
-        yes, first = outputs.sigmoid() * unseen[:, None, None], 0
+    listed, unseen = torch.zeros(shape, device=seen.device), ~seen[:, likelihood.unit_of_feature]
+    list_answers = _compiled(_listed) if seen.is_cuda else _listed
+    for outputs in samples.decoded(model):
+        yes, first = outputs.float().sigmoid() * unseen[:, None, None], 0
         for features in _some_queries(likelihood, outputs):
-            listed[:, :, first : first + len(features)] += _listed(yes[..., features]) * (some.shape[2] / n_samples)
+            share = outputs.shape[2] / n_samples
+            listed[:, :, first : first + len(features)] += list_answers(yes, features) * share
             first += len(features)
     return _gain(listed, log_posterior).sum(dim=2) / BIT
 
@@ -643,11 +743,15 @@ def _gain(outcomes: Tensor, log_posterior: Tensor) -> Tensor:
     return torch.special.entr(mixed) - noise
 
 
-def _listed(yes: Tensor) -> Tensor:
-    """The probabilities (B, C, q, 2^S) of all that queries may show, from those of yes in every sample
-    (B, C, M, q, S)."""
-    n_samples, n_units = yes.shape[2], yes.shape[4]
-    yes = yes.movedim(2, 3)  # (B, C, q, M, S)
+def _sum_of_outcomes(likelihood: AnswerLikelihood, outputs: Tensor) -> Tensor:
+    return likelihood.outcomes(outputs).sum(dim=2)
+
+
+def _listed(yes: Tensor, features: Tensor) -> Tensor:
+    """The probabilities (B, C, q, 2^S) of all that queries may show, whose features are (q, S), from those of yes in
+    every sample (B, C, M, F)."""
+    n_samples, n_units = yes.shape[2], features.shape[1]
+    yes = yes[..., features].movedim(2, 3)  # (B, C, q, M, S)
     # Units are independent in a sample: two halves of a query meet in a product, summed over the samples.
     first, second = (_products(part) for part in yes.split([n_units // 2, n_units - n_units // 2], dim=4))
     return (first.mT @ (second / n_samples)).flatten(3)
