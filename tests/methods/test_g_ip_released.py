@@ -190,8 +190,8 @@ def test_what_is_compiled_for_a_gpu_gives_the_same(query_set: QuerySet, monkeypa
     for compiled, one in zip(chain(model, x, 3), plain, strict=True):
         torch.testing.assert_close(compiled, one, atol=0.02, rtol=0.02)
     on_cpu = chain(model.cpu(), x.cpu(), 1)
-    for compiled, one in zip(plain, on_cpu, strict=False):
-        torch.testing.assert_close(compiled.cpu(), one, atol=0.05, rtol=0.05)
+    for on_gpu, one in zip(plain[:2], on_cpu, strict=False):
+        torch.testing.assert_close(on_gpu.cpu(), one, atol=0.05, rtol=0.05)
 
 
 @pytest.mark.parametrize(("kept", "n_times"), [(2, 2), (3, 1)])

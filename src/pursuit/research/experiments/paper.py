@@ -220,7 +220,7 @@ PLAN: tuple[PaperRun, ...] = (
     *planned(TABLE_3, 67, 10, dict.fromkeys(DIALOGUES, 7.0), querier=STRAIGHT_THROUGH, recipe="paper"),
     *planned(TABLES_2_5, 67, 1, {"mnist": 26.0}, querier=STRAIGHT_THROUGH, recipe="paper"),
     *planned(TABLES_2_5, 67, 1, {"fashion-mnist": 6.0}, querier=STRAIGHT_THROUGH, recipe="paper", effort=0.2),
-    *planned(TABLES_2_5, 67, 1, {"cub": 5.0}, querier=STRAIGHT_THROUGH, recipe="paper"),
+    *planned(TABLES_2_5, 67, 1, {"cub": 5.0}, querier=STRAIGHT_THROUGH, recipe="paper", effort=0.05),
     *planned(TABLES_2_5, 66, 1, {"huffpost": 5.0}, querier=STRAIGHT_THROUGH, recipe="paper", effort=0.01),
     *planned(TABLE_3, 65, 1, dict.fromkeys(SYMCAT, 5.0), querier=STRAIGHT_THROUGH, recipe="paper", effort=0.02),
     *planned("Table 5", 45, 1, {"cifar10": 10.0}, querier=STRAIGHT_THROUGH, recipe="paper", effort=0.02),
