@@ -96,7 +96,7 @@ class PaperRun(Changes):
 
     @property
     def is_ablation(self) -> bool:
-        return bool(self.sampling or self.network)
+        return bool(self.sampling or self.network or self.tau)
 
     def scaled(self, effort: float) -> "PaperRun":
         """The same run with more or less training: another run, with another name."""
@@ -169,6 +169,8 @@ DIALOGUES = {"muzhi": 0.5, "dxy": 0.5}
 DIGITS = {"mnist": 8.0, "fashion-mnist": 9.0}
 PHOTOS = {"cifar10": 14.0, "cifar100": 15.0}
 ABLATED = {**CUB_AND_WORDS, **DIGITS}
+TEMPERATURES = ("1:0.2", "1:1", "0.2:0.2")
+"""Of the straight-through softmax, at the beginning and the end of training; the first is the paper's."""
 TABLES_2_5, TABLE_3 = "Tables 2 and 5, Fig. 4", "Table 3"
 
 PLAN: tuple[PaperRun, ...] = (
@@ -210,6 +212,11 @@ PLAN: tuple[PaperRun, ...] = (
     *planned("Fig. 12", 60, 1, SYMCAT, sampling="irs+sbs", curve=40),
     *planned("Fig. 11", 60, 3, {"cub": 5.0}, network="set"),
     *planned("Fig. 11", 60, 3, {"cub": 5.0}, network="masked"),
+    *(
+        run
+        for tau in TEMPERATURES
+        for run in planned("Temperature", 50, 1, {"symcat-200": 4.0}, recipe="fast", tau=tau, effort=0.25, curve=20)
+    ),
     # V-IP by our querier, and by the paper's recipes.
     *planned(TABLES_2_5, 55, 3, CUB_AND_WORDS, querier=INFORMATION),
     *planned(TABLE_3, 55, 3, SYMCAT, querier=INFORMATION, curve=40),
