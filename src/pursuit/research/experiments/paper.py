@@ -215,7 +215,7 @@ PLAN: tuple[PaperRun, ...] = (
     *(
         run
         for tau in TEMPERATURES
-        for run in planned("Temperature", 50, 1, {"symcat-200": 4.0}, recipe="fast", tau=tau, effort=0.25, curve=20)
+        for run in planned("Temperature", 50, 3, {"symcat-200": 4.0}, recipe="fast", tau=tau, effort=0.25, curve=20)
     ),
     # V-IP by our querier, and by the paper's recipes.
     *planned(TABLES_2_5, 55, 3, CUB_AND_WORDS, querier=INFORMATION),
