@@ -3,6 +3,7 @@ what is missing."""
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -20,6 +21,7 @@ from pursuit.research.experiments.paper import (
     INFORMATION,
     PLAN,
     STRAIGHT_THROUGH,
+    TEMPERATURES,
     PaperRun,
     minutes_of,
     read_records,
@@ -147,28 +149,33 @@ READ: Mapping[str, Callable[[Result], float | None]] = {
 """A number of a result; None if it was not measured."""
 
 
-def verdict(printed: float, values: Sequence[float], n_test: int) -> str:
+def verdict(printed: float, values: Sequence[float], n_test: int | None) -> str:
     """Whether the mean over seeds is ahead of a printed accuracy, level with it or behind: two standard errors, of our
-    mean over seeds and over test rows together."""
+    mean over seeds and over test rows together, or over seeds alone where the number of rows is None."""
     found = mean_and_sd(values)
-    error = math.sqrt(found.sd**2 / len(values) + found.mean * (1 - found.mean) / n_test)
+    of_rows = found.mean * (1 - found.mean) / n_test if n_test else 0.0
+    error = math.sqrt(found.sd**2 / len(values) + of_rows)
     gap = found.mean - printed
     return "level" if abs(gap) <= 2 * error else "ahead" if gap > 0 else "behind"
+
+
+def measured(cell: Cell, done: Mapping[PaperRun, Result]) -> tuple[PaperRun | None, list[Result], list[float]]:
+    """The runs of a cell, their results, and the number that it reads of them; those with more training first."""
+    one = cell.longer if any(run.way == cell.longer for run in done) else cell.way
+    results = [result for run, result in done.items() if run.way == one]
+    return one, results, [value for result in results if (value := READ[cell.read](result)) is not None]
 
 
 def cell_text(cell: Cell | str, done: Mapping[PaperRun, Result]) -> str:
     """Printed, ours, seeds and verdict."""
     if isinstance(cell, str):
         return cell
-    if any(run.way == cell.longer for run in done):
-        cell = replace(cell, way=cell.longer)
     printed = f"{cell.printed:.3f}" if cell.printed < 1 else f"{cell.printed:.2f}"
     printed += "" if cell.spread is None else f" ± {cell.spread:.3f}"
-    results = [result for run, result in done.items() if run.way == cell.way]
-    values = [value for result in results if (value := READ[cell.read](result)) is not None]
-    effort = at_effort(cell.way)
+    one, results, values = measured(cell, done)
+    effort = at_effort(one)
     if not values:
-        cost = f"{effort}, {_duration(minutes_of(cell.way, done))}" if cell.way else ""
+        cost = f"{effort}, {_duration(minutes_of(one, done))}" if one else ""
         parts = [printed, NOTHING, "0", f"not run ({cell.not_run}{cost})"]
     elif cell.read == SO_FAR:
         found = _on_some_rows(results, effort, cell.beside, done)
@@ -178,6 +185,8 @@ def cell_text(cell: Cell | str, done: Mapping[PaperRun, Result]) -> str:
     else:
         judged = f"not comparable ({cell.not_comparable})" if cell.not_comparable else ""
         judged = judged or verdict(cell.printed, values, results[0].n_test)
+        if judged == "behind" and one and one.recipe == "paper" and one.effort < 1:
+            judged = PARTLY
         parts = [printed, mean_and_spread(mean_and_sd(values)) + effort, str(len(values)), judged]
     return r" \| ".join(parts)
 
@@ -232,14 +241,6 @@ def medical_row(task: str) -> list[str | Cell]:
     ]
 
 
-def training_row(task: str, method: str) -> list[str | Cell]:
-    """A rival by how long it was trained."""
-    printed = dict(zip(("partial-vae", "refuel"), AFTER_20[task], strict=False))[method][0]
-    ways = [way(task, method), longest(task, method)]
-    cells = (Cell(printed, "after 20", one, None, PATIENTS) for one in ways)
-    return [NAMES[task], METHODS[method].title, *cells, f"{ways[1].effort:g}" if ways[1] else NOTHING]
-
-
 def _variants(task: str) -> dict[str, PaperRun]:
     """The ways of V-IP on a task, in words."""
     ways = {
@@ -276,10 +277,6 @@ TABLES = {
     "table 3": (
         ["dataset", "BSODA (Partial VAE)", "REFUEL", STRAIGHT, BY_INFORMATION, BY_RECIPE],
         [medical_row(task) for task in AFTER_20],
-    ),
-    "longer": (
-        ["dataset", "method", "a fifth of the training", "the longest run", "its effort"],
-        [training_row(f"symcat-{n}", method) for method in ("partial-vae", "refuel") for n in (200, 300, 400)],
     ),
     "table 5": (STOPPED_COLUMNS, [row for task in STOPPED for row in stopped_rows(task)]),
 }
@@ -325,9 +322,10 @@ def rivals(task: str, rule: str) -> Panel:
         lines[title] = Line(first, f"C{number}")
         lines[f"{title}, longer"] = Line(None if longer == first else longer, f"C{number}", "-.")
         lines[f"{title}, published"] = Line(way(task, method, published=True), f"C{number}", "--")
-    if rule != BUDGET:
+    by_budget = "" if rule == BUDGET else ", by budget"
+    if by_budget:
         lines[f"{STRAIGHT}, by budget"] = Line(straight, "C0", "--", BUDGET)
-    lines["random order, by budget"] = Line(straight, "0.4", ":", RANDOM_ORDER)
+    lines[f"random order{by_budget}"] = Line(straight, "0.4", ":", RANDOM_ORDER)
     lines["exact IP"] = Line(straight, "black", "--", EXACT_IP)
     return Panel(task, rule, lines, LONGEST.get(task, 20))
 
@@ -434,23 +432,47 @@ def draw(_: list[Record], folder: Path) -> None:
             few.save(path, optimize=True)
 
 
-VERDICTS = ("ahead", "level", "behind", "not comparable", "not run")
+PARTLY = "behind with part of the training"
+VERDICTS = ("ahead", "level", "behind", PARTLY, "not comparable", "not run")
 
 
 def counts_table(done: Mapping[PaperRun, Result]) -> str:
-    """How many cells of each table have which verdict, and how many of those are in columns of V-IP."""
-    rows = []
-    for name in ("table 2", "table 3", "table 5"):
-        columns, lines = TABLES[name]
-        found = [
-            (cell_text(cell, done).split(r" \| ")[-1].split(" (")[0], title.startswith("V-IP"))
-            for line in lines
-            for title, cell in zip(columns, line, strict=True)
-            if isinstance(cell, Cell) and cell.read != LENGTH
-        ]
+    """How many cells of each table have which verdict, and how many of those are in columns of V-IP; and what of the
+    level ones seeds alone would say."""
+    rows, by_seeds = [], []
+    for name, (columns, lines) in TABLES.items():
+        found = []
+        for title, cell in (pair for line in lines for pair in zip(columns, line, strict=True)):
+            if isinstance(cell, str) or cell.read == LENGTH:
+                continue
+            judged = cell_text(cell, done).split(r" \| ")[-1].split(" (")[0]
+            found.append((judged, title.startswith("V-IP")))
+            if judged == "level" and len(values := measured(cell, done)[2]) > 1:
+                by_seeds.append(verdict(cell.printed, values, None))
         numbers = [(sum(one == each for one, _ in found), found.count((each, True))) for each in VERDICTS]
         rows.append([name.capitalize(), *(f"{n} ({n_vip})" for n, n_vip in numbers)])
-    return table(["cells, in brackets those of V-IP", *VERDICTS], rows)
+    counts = table(["cells, in brackets those of V-IP", *VERDICTS], rows)
+    if not by_seeds:
+        return counts
+    n_ahead, n_behind = by_seeds.count("ahead"), by_seeds.count("behind")
+    alone = f"{n_ahead} would be ahead and {n_behind} behind by the standard error over seeds alone"
+    return f"{counts.rstrip()}\n\nOf the {len(by_seeds)} *level* cells with several seeds, {alone}."
+
+
+def longer_table(done: Mapping[PaperRun, Result]) -> str:
+    """The accuracy of rivals on SymCAT after 20 queries, by how long they were trained."""
+    tasks = [task for task in AFTER_20 if task.startswith("symcat")]
+
+    def text(one: PaperRun | None) -> str:
+        values = [result.evaluation.accuracy_by_asked[20] for run, result in done.items() if run.way == one]
+        return mean_and_spread(mean_and_sd(values)) if values else NOTHING
+
+    rows = [
+        [METHODS[method].title, share, *(text(find(task, method)) for task in tasks)]
+        for method in ("partial-vae", "refuel")
+        for share, find in (("a fifth", way), ("as many", longest))
+    ]
+    return table(["method", "histories, beside V-IP's", *(NAMES[task] for task in tasks)], rows)
 
 
 def axis_table(done: Mapping[PaperRun, Result]) -> str:
@@ -551,7 +573,7 @@ def otherwise_table(done: Mapping[PaperRun, Result]) -> str:
                 level, counted = (mean_and_sd([getattr(one, key) for one in free]) for key in ("level", "mean_counted"))
                 right = mean_and_spread(mean_and_sd([one.accuracy for one in free]))
                 uncapped = f"{right} after {counted.mean:.2f}, at {level.mean:.3f}"
-            rows.append([NAMES[task], title, criterion, length, there, uncapped, stable, budget])
+            rows.append([NAMES[task], title + at_effort(one), criterion, length, there, uncapped, stable, budget])
     columns = ["dataset", "querier", "criterion", "its length", "accuracy there", "a lower confidence, no cap"]
     return table([*columns, "stability, at the printed length", "a budget for every row"], rows)
 
@@ -565,9 +587,9 @@ def accuracy_at(length: float, lengths: Sequence[float], accuracies: Sequence[fl
 
 def runs_table(done: Mapping[PaperRun, Result]) -> str:
     """Commit, device and time of the runs that the tables show."""
-    cells = (cell for _, rows in TABLES.values() for row in rows for cell in row if isinstance(cell, Cell))
+    cells = [cell for _, rows in TABLES.values() for row in rows for cell in row if isinstance(cell, Cell)]
     rows = []
-    for one in dict.fromkeys(cell.way for cell in cells if cell.way):
+    for one in dict.fromkeys(one for cell in cells for one in (cell.way, cell.longer) if one):
         results = [result for run, result in done.items() if run.way == one]
         if results:
             seconds = [result.training_seconds for result in results if not result.resumed]
@@ -580,20 +602,42 @@ def runs_table(done: Mapping[PaperRun, Result]) -> str:
     return table(["run", "seeds", "device", "minutes of training", "commit"], rows)
 
 
+def left_text(done: Mapping[PaperRun, Result]) -> str:
+    """The runs that were not done, with the number of their seeds."""
+    left = Counter(run.way.name.removesuffix("-seed-0") for run in PLAN if run not in done)
+    names = (f"`{name}`" + (f" ({n} seeds)" if n > 1 else "") for name, n in left.items())
+    return f"Not done: {', '.join(names)}." if left else "All are done."
+
+
+def temperature_table(done: Mapping[PaperRun, Result]) -> str:
+    """V-IP by the temperature of the straight-through softmax at the beginning and the end of training."""
+    rows = []
+    for tau in TEMPERATURES:
+        one = way("symcat-200", is_ablation=True, tau=tau)
+        curves = [result.evaluation.accuracy_by_asked for run, result in done.items() if run.way == one]
+        if curves:
+            cells = [mean_and_spread(mean_and_sd([each[n] for each in curves])) for n in EXACT_AFTER]
+            rows.append([tau.replace(":", " to "), *cells, len(curves)])
+    return table(["temperature", *(f"after {n}" for n in EXACT_AFTER), "seeds"], rows)
+
+
 def page(_: list[Record]) -> dict[str, str]:
     done = read_records(FOLDER)
     n_done = sum(run in done for run in PLAN)
     return {
-        "done": f"{n_done} of the {len(PLAN)} runs behind the paper's tables and figures are done.",
+        "done": f"{n_done} of the {len(PLAN)} planned runs are done.",
         **{
             name: table(columns, [[cell_text(cell, done) for cell in row] for row in rows])
             for name, (columns, rows) in TABLES.items()
         },
         "verdicts": counts_table(done),
+        "longer": longer_table(done),
         "axis": axis_table(done),
         "otherwise": otherwise_table(done),
         "exact": exact_table(done),
+        "temperature": temperature_table(done),
         "runs": runs_table(done),
+        "left": left_text(done),
     }
 
 

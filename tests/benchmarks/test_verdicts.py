@@ -29,6 +29,23 @@ def test_the_paper_is_judged_by_two_standard_errors() -> None:
     assert paper.verdict(0.85, [0.90, 0.901], 10_000) == "ahead"
     assert paper.verdict(0.95, [0.90, 0.901], 10_000) == "behind"
     assert paper.verdict(0.95, [0.90], 50) == "level"  # so few rows prove nothing
+    assert paper.verdict(0.95, [0.90, 0.901], 50) == "level"
+    assert paper.verdict(0.95, [0.90, 0.901], None) == "behind"  # by seeds alone
+
+
+def test_a_part_of_a_published_recipe_is_not_said_to_be_behind_as_the_whole_is() -> None:
+    from benchmarks import paper
+    from pursuit.research.experiments.paper import PLAN
+
+    part, whole = (paper.way(task, querier="straight-through", recipe="paper") for task in ("cub", "mnist"))
+    done = paper.read_records(paper.FOLDER, tuple(run for run in PLAN if run in (part, whole)))
+    partly, wholly = (paper.cell_text(paper.Cell(0.999, "all answers", one), done) for one in (part, whole))
+    assert partly.endswith(rf"at effort 0.05 \| 1 \| {paper.PARTLY}")
+    assert wholly.endswith(r"\| behind")
+    assert "recipe `paper` at effort 0.05" in paper.otherwise_table(done)
+    counts = paper.counts_table(done)
+    assert "seeds alone" not in counts  # no cell has several
+    assert "| 2 (2) |" in counts.splitlines()[-1]
 
 
 def test_accuracy_at_a_length_is_that_of_the_levels_next_in_length() -> None:
@@ -45,8 +62,9 @@ def test_the_page_of_the_paper_needs_no_results(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(paper, "read_records", lambda folder: {})
     sections = paper.page([])
     assert "not run" in sections["table 2"]
-    assert sections["verdicts"].splitlines()[2].split(" | ")[1:5] == ["0 (0)"] * 4
-    assert len(sections["axis"].splitlines()) == len(sections["exact"].splitlines()) == 2
+    assert sections["verdicts"].splitlines()[2].split(" | ")[1:6] == ["0 (0)"] * 5
+    assert all(len(sections[name].splitlines()) == 2 for name in ("axis", "exact", "temperature"))
+    assert sections["left"].startswith("Not done: `cub-gpu-straight-through-querier` (5 seeds), ")
 
 
 def test_the_longest_run_of_a_rival_stands_in_its_cell() -> None:
