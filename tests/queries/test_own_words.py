@@ -74,7 +74,15 @@ def test_what_is_denied_and_what_is_not(queries: ColumnQueries, text: str, means
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("twenty-five", 25.0), ("ninety nine", 99.0), ("forty", 40.0), ("1,500", 1500.0), ("0,500", 0.5), ("38,5", 38.5)],
+    [
+        ("twenty-five", 25.0),
+        ("ninety nine", 99.0),
+        ("forty", 40.0),
+        ("1,500", 1500.0),
+        ("0,500", 0.5),
+        ("38,5", 38.5),
+        ("−2.5", -2.5),
+    ],
 )
 def test_numbers_are_read_whole(text: str, number: float) -> None:
     queries = ColumnQueries([Number("weight", "How heavy is it?", unit="kg", centre=40, spread=2000)])

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pursuit.queries import ColumnQueries
 from pursuit.queries.column import Number
 from pursuit.queries.reading import read_column
 from pursuit.tables.csv import (
@@ -468,6 +469,18 @@ def test_other_texts_with_digits_stay_texts(tmp_path: Path, texts: list[str]) ->
     table = table_of(tmp_path / "t.csv", "a,y\n" + "".join(f"{text},n\n" for text in texts))
     assert table.frame["a"].tolist() == texts
     assert table.units == {}
+
+
+def test_the_minus_of_typography_is_a_minus(tmp_path: Path) -> None:
+    by_comma = table_of(tmp_path / "t.csv", "a,b,c\n−2,−3 %,x − 1\n1.5,4 %,−\n")
+    assert values(by_comma) == {"a": [-2, 1.5], "b": [-3, 4], "c": ["x − 1", "−"]}
+    by_semicolon = table_of(tmp_path / "t.csv", "a;b\n−2,5;−1\n1,5;2\n")
+    assert values(by_semicolon) == {"a": [-2.5, 1.5], "b": [-1, 2]}
+    with pytest.warns(UserWarning, match="count as missing: '–'"):
+        query = ColumnQueries.from_data(pd.DataFrame({"a": ["−2", "1.5", "–"] * 10})).queries[0]
+    assert isinstance(query, Number)
+    assert read_column(query, pd.Series(["−2.5", "3"]))[0].tolist() == [-2.5, 3]
+    assert query.read("−2,5") == -2.5
 
 
 def test_few_rows_are_read_by_the_unit_of_training() -> None:

@@ -418,6 +418,8 @@ def format_number(number: float, digits: int = 6) -> str:
 BETWEEN_THOUSANDS = r"[\s\u00a0\u202f'’]"
 GROUPED_BY_SPACES = rf"[+-]?[1-9]\d{{0,2}}(?:{BETWEEN_THOUSANDS}\d{{3}})+(?:[.,]\d+)?"
 """1 234 567 and 1'234.5."""
+MINUS = "\u2212"
+"""The minus sign of typography, which people copy and some programs write for a hyphen."""
 THOUSAND_OR_DECIMAL = r"[+-]?[1-9]\d{0,2},\d{3}"
 """1,200, whose comma may be either."""
 
@@ -425,7 +427,7 @@ THOUSAND_OR_DECIMAL = r"[+-]?[1-9]\d{0,2},\d{3}"
 def with_point(text: str) -> str:
     """A number as text, with a point for a decimal comma and without separators of thousands: 80,5 and 1.200,5 and
     1 200, but not 1,200, which may be a thousand."""
-    text = text.strip()
+    text = text.strip().replace(MINUS, "-")
     if re.fullmatch(GROUPED_BY_SPACES, text):
         text = re.sub(BETWEEN_THOUSANDS, "", text)
     for thousands, point in (".,", ",."):

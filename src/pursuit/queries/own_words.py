@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pursuit.queries.column import NOT_GIVEN_TEXT, Choice, Date, Number, Query
+from pursuit.queries.column import MINUS, NOT_GIVEN_TEXT, Choice, Date, Number, Query
 from pursuit.queries.query_set import QuerySet
 from pursuit.version import require
 
@@ -201,7 +201,7 @@ class Clause:
 def clauses(text: str) -> list[Clause]:
     """The parts of a text, in order, without those of which the person is not sure. What denies the first part of a
     list denies the others, too."""
-    marked = _LIST.sub(_marked, text[:MOST_CHARACTERS].replace(_PART, " "))
+    marked = _LIST.sub(_marked, text[:MOST_CHARACTERS].replace(_PART, " ").replace(MINUS, "-"))
     found: list[Clause] = []
     for whole in _SPLIT.split(marked):
         if _UNSURE.search(whole or ""):

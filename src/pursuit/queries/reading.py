@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from pursuit.queries.column import DAY, EPOCH, ISO, Choice, Date, Number, fold, listed, with_point
+from pursuit.queries.column import DAY, EPOCH, ISO, MINUS, Choice, Date, Number, fold, listed, with_point
 from pursuit.queries.parts import Age, Contains, Weekday
 
 INFINITE = "Infinite values (inf) in {}: replace them by numbers, or by NaN if the answer is unknown."
@@ -159,6 +159,7 @@ Unknown = Literal["warn", "ignore", "error"]
 MISSING_WORDS = frozenset(
     ("", "?", "??", "n/a", "na", "#n/a", "nan", "<na>", "nat", "none", "null", "nil", "-", "--", "---", ".", "...")
 ) | {"unknown", "missing", "not available", "not known", "not given", "k.a.", "unbekannt", "inconnu"}
+MISSING_WORDS |= {"\u2013", "\u2014", MINUS}  # dashes of typography
 """What people write among numbers where there is none, in lower case."""
 MAX_NAMED, MOST_COLUMNS = 5, 6
 MOST_DIGITS = 300
@@ -216,7 +217,7 @@ def plain_numbers(series: Column) -> np.ndarray:
 
 def parse_numbers(values: Iterable[Any]) -> np.ndarray:
     """Values as numbers, NaN where they are none; dates are none."""
-    stripped = [value.strip() if isinstance(value, str) else value for value in values]
+    stripped = [value.strip().replace(MINUS, "-") if isinstance(value, str) else value for value in values]
     if all(isinstance(value, str) and not DIGIT.search(value) for value in stripped):
         return np.full(len(stripped), np.nan)
     plain = [

@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, TextIO, cast
 import pandas as pd
 
 from pursuit.files import CSV_FILE, check_file
-from pursuit.queries.column import BETWEEN_THOUSANDS, GROUPED_BY_SPACES, listed
+from pursuit.queries.column import BETWEEN_THOUSANDS, GROUPED_BY_SPACES, MINUS, listed
 from pursuit.tables import converted
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
@@ -693,7 +693,8 @@ def plainly_written(column: pd.Series, commas_group: bool) -> pd.Series | None:
 
 
 def without_unit(texts: pd.Series) -> pd.Series:
-    """Texts without their unit, and without spaces between thousands."""
+    """Texts without their unit, and without spaces between thousands; a minus is a hyphen, as computers read it."""
+    texts = texts.str.replace(MINUS, "-", regex=False)
     texts = texts.str.replace(UNIT, "", regex=True) if unit_of(texts) else texts
     is_grouped = texts.str.fullmatch(GROUPED_BY_SPACES, na=False)
     return texts.mask(is_grouped, texts.str.replace(BETWEEN_THOUSANDS, "", regex=True)) if is_grouped.any() else texts

@@ -201,6 +201,7 @@ def test_numbers_lists_and_dates(visit: Visits, address: str) -> None:
         ("en-GB", "1.234,5", "1234.5 °C"),
         ("en-GB", "38.125", "38.125 °C"),
         ("en-GB", "0,250", "0.25 °C"),
+        ("en-GB", "−4,5", "-4.5 °C"),
     ],
 )
 def test_numbers_have_thousands_as_people_write_them(
