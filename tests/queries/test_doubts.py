@@ -96,6 +96,25 @@ def test_a_query_set_doubts_what_a_person_says(answer: Any, is_doubtful: bool) -
     assert PatchQueries((1, 2, 2), size=2).doubt(0, [[0, 1e9], [0, 0]]) is None
 
 
+@pytest.mark.parametrize(
+    ("answer", "seen", "decimals", "is_doubtful"),
+    [
+        ("2.500", (0.5, 5000.0), 1, True),
+        ("2.500", (1000.0, 5000.0), 3, True),
+        ("2.500", (0.5, 5000.0), 3, False),  # such decimals are usual
+        ("2.500", (0.5, 10.0), 1, False),  # such thousands are not
+        ("2.50", (0.5, 5000.0), 2, False),
+        (2.5, (0.5, 5000.0), 1, False),
+    ],
+)
+def test_a_point_that_may_stand_between_thousands_is_doubted(
+    answer: Any, seen: tuple[float, float], decimals: int, is_doubtful: bool
+) -> None:
+    doubt = ColumnQueries([Number("price", "Price?", seen=seen, decimals=decimals, unit="€")]).doubt(0, answer)
+    expected = "The point of 2.5 € may stand between thousands. Did you mean 2500?"
+    assert str(doubt) == (expected if is_doubtful else "None")
+
+
 def test_not_given_is_not_doubtful() -> None:
     query = Number("a", "A?", seen=(0.0, 1.0), may_be_missing=True)
     assert ColumnQueries([query]).doubt(0, "not given") is None

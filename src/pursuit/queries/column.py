@@ -90,12 +90,14 @@ class Doubt:
     answer: str
     """The answer as it was understood, with its unit."""
     usual: str
-    """The range of the training rows, but for strays, with its unit."""
+    """The range of the training rows, but for strays, with its unit; empty where only the point is doubted."""
     suggestions: tuple[str, ...] = ()
     """What may have been meant, as it would be typed: the nearest slip of the decimal point or of the sign."""
 
     def __str__(self) -> str:
         meant = f" Did you mean {' or '.join(self.suggestions)}?" if self.suggestions else " Is that right?"
+        if not self.usual:
+            return f"The point of {self.answer} may stand between thousands.{meant}"
         return f"{self.answer} is far outside the usual range of {self.usual}.{meant}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -436,6 +438,18 @@ def with_point(text: str) -> str:
             text = text.replace(thousands, "")
     is_decimal = re.fullmatch(r"[+-]?\d*,\d+", text) and not re.fullmatch(THOUSAND_OR_DECIMAL, text)
     return text.replace(",", ".") if is_decimal else text
+
+
+def doubt_of_point(query: Number, answer: Any) -> Doubt | None:
+    """Why the point of an answer such as 2.500 may stand between thousands: training saw that many, and no number that
+    small, or none with three decimals."""
+    text = query.without_unit(answer).replace(MINUS, "-") if isinstance(answer, str) else ""
+    if query.seen is None or not re.fullmatch(r"[+-]?[1-9]\d{0,2}\.\d{3}", text):
+        return None
+    (low, high), number, thousands = query.seen, float(text), float(text.replace(".", ""))
+    if not low <= thousands <= high or (low <= number <= high and query.decimals > 2):
+        return None
+    return Doubt(query.name, query.text, query.as_given(number), "", (format_number(thousands, 15),))
 
 
 def with_unit(text: str, unit: str) -> str:

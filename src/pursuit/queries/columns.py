@@ -12,7 +12,17 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pursuit.queries.column import NOT_GIVEN_TEXT, Choice, Doubt, Number, Query, listed, parse_choice, says_not_given
+from pursuit.queries.column import (
+    NOT_GIVEN_TEXT,
+    Choice,
+    Doubt,
+    Number,
+    Query,
+    doubt_of_point,
+    listed,
+    parse_choice,
+    says_not_given,
+)
 from pursuit.queries.column_types import ColumnType, check_column_types, guess_askable, scaled
 from pursuit.queries.order import Order
 from pursuit.queries.own_inputs import OwnInputs, suitable_pieces
@@ -266,9 +276,10 @@ class ColumnQueries(QuerySet):
         if not isinstance(column, Number) or says_not_given(column, answer):
             return None
         try:
-            return column.doubt(column.parse(answer))
+            number = column.parse(answer)
         except ValueError:
             return None  # `tell` says what is wrong with it
+        return doubt_of_point(column, answer) or column.doubt(number)
 
     def to_config(self) -> dict[str, Any]:
         columns = [to_config(query) for query in self.queries]
