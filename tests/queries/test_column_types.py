@@ -172,7 +172,10 @@ def test_quartiles_are_those_of_numpy(numbers: list[float]) -> None:
     np.testing.assert_allclose(_quartiles(np.array(numbers)), expected, rtol=1e-12, atol=1e-12 * np.abs(numbers).max())
 
 
-@pytest.mark.parametrize("pattern", ["%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y", "%d%b%Y"])
+@pytest.mark.parametrize(
+    "pattern",
+    ["%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y", "%d%b%Y", "%d-%b-%y", "%d%b%y", "%d %b %y"],
+)
 def test_dates_with_the_month_in_words_are_dates(pattern: str) -> None:
     days = [datetime.date(2021, 1, 1) + datetime.timedelta(days=9 * i) for i in range(40)]
     for some in (days, [day for day in days if day.month == 5]):
@@ -183,3 +186,26 @@ def test_dates_with_the_month_in_words_are_dates(pattern: str) -> None:
     guessed = ColumnQueries.from_data(pd.DataFrame({"seen": [day.strftime(pattern) for day in days]})).queries[0]
     assert isinstance(guessed, Date)
     assert guessed.read(days[20].strftime(pattern)) == guessed.read(days[20])
+
+
+@pytest.mark.parametrize(
+    ("texts", "n_ways"),
+    [
+        (["31.12.24", "01.02.03", "17.05.98"], 1),
+        (["12/31/24 14:30", "01/02/03 08:00"], 1),
+        (["31.12.24", "12.05.45"], 0),  # 1945 or 2045
+        (["01/02/03", "04/05/06"], 2),
+        (["24/12/45", "23/11/44"], 0),
+        (["24/12/19", "23/11/30"], 0),  # whichever part of these is the year
+        (["24-12-31", "23-11-30"], 0),
+    ],
+)
+def test_years_of_two_digits_are_read_where_they_can_be_no_others(texts: list[str], n_ways: int) -> None:
+    patterns = date_patterns(np.array(texts, dtype=object))
+    assert len(patterns) == n_ways
+    if n_ways == 1:
+        query = asked_as(texts, "date").queries[0]
+        assert isinstance(query, Date)
+        day = query.read(texts[1])
+        assert query.written(day)[:4] == "2003"
+        assert date_days(pd.Series(texts), patterns[0])[1] == day

@@ -84,6 +84,13 @@ PATTERNS = [
     *(date.format(month) for date in ("%d {} %Y", "{} %d, %Y", "%d-{}-%Y", "%d{}%Y") for month in ("%b", "%B")),
 ]
 """The last ones are 31 Dec 2024, Dec 31, 2024, 31-Dec-2024 and 31DEC2024."""
+SHORT_YEARS = [
+    *(date + time for date in ("%d.%m.%y", "%d/%m/%y", "%m/%d/%y") for time in TIMES),
+    *("%d %b %y", "%d-%b-%y", "%d%b%y"),
+]
+"""Years of two digits, from 69 on of the last century: read where no date then lies far ahead, as of a birth in 45."""
+LATEST = 366.0
+"""How many days ahead such dates may lie."""
 
 
 def check_column_types(column_types: Mapping[Any, str], names: Sequence[str]) -> dict[str, ColumnType]:
@@ -221,8 +228,12 @@ def date_patterns(values: np.ndarray) -> list[str]:
     """The ways to write dates in which nearly all of these values are one: none, one, or two if days and months cannot
     be told apart."""
     dated = [value for value in values if fold(value) not in MISSING_WORDS]
-    for patterns in ([ISO], PATTERNS):
-        n_read = {pattern: int((~np.isnan(_days_of(dated, pattern))).sum()) for pattern in patterns}
+    for patterns in ([ISO], PATTERNS, SHORT_YEARS):
+        days = {pattern: _days_of(dated, pattern) for pattern in patterns}
+        n_read = {pattern: int((~np.isnan(read)).sum()) for pattern, read in days.items()}
+        if patterns is SHORT_YEARS:
+            latest = days_since_1970(datetime.date.today()) + LATEST
+            n_read = {pattern: 0 if (days[pattern] > latest).any() else n for pattern, n in n_read.items()}
         most = max(n_read.values())
         if dated and most >= (1 - MAX_STRAY) * len(dated):
             best = [pattern for pattern, n in n_read.items() if n == most]
@@ -445,7 +456,8 @@ ID_NAME = re.compile(
 )
 LEADING_ZERO = re.compile(r"[+-]?0\d")
 DATE_LOOK = re.compile(
-    r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([T ].*)?|\d{1,2}[- ]?[a-z]{3,9}[- ]?\d{4}|[a-z]{3,9} \d{1,2}, \d{4}", re.IGNORECASE
+    r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([T ].*)?|\d{1,2}[- ]?[a-z]{3,9}[- ]?(\d{4}|\d{2})|[a-z]{3,9} \d{1,2}, \d{4}",
+    re.IGNORECASE,
 )
 
 
