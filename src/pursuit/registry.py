@@ -116,8 +116,15 @@ def find(kind: str, name: str) -> Any:
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
     """The name that is nearly this one, as a question; what to say where there is none."""
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"Did you mean '{close[0]}'?" if close else otherwise
+    close = nearest(name, known)
+    return f"Did you mean '{close}'?" if close else otherwise
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The name that is nearly this one, in any case of letters; None if there is none."""
+    folded = {other.casefold(): other for other in known}
+    close = difflib.get_close_matches(name.casefold(), folded, n=1)
+    return folded[close[0]] if close else None
 
 
 def find_class(name: str) -> type[Any]:

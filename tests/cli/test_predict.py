@@ -87,6 +87,9 @@ def test_files_may_lack_labels_and_columns_and_have_others(workspace: Path) -> N
     assert "new lacks columns the model may ask for: age. They count as unknown." in " ".join(done.stderr.split())
     by_shares = ("predict", "model", "--data", "new.csv", "--id", "key", "--out", "by_shares.csv", "--engine", "local")
     assert "lacks columns the model may ask for: age" in " ".join(run(workspace, *by_shares).stderr.split())
+    new.rename(columns={"x": "Age"}).to_csv(workspace / "new.csv", index=False)
+    told = run(workspace, "predict", "model", "--data", "new.csv").stderr
+    assert "age (there is 'Age'). They count as unknown." in " ".join(told.split())
     table = pd.read_csv(workspace / "predicted.csv", dtype=str)
     assert table["key"].tolist() == new["key"].tolist()
     assert table["prediction"].tolist()[:2] == ["flu", "gastritis"]

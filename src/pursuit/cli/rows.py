@@ -1,6 +1,7 @@
 """The rows that commands show a model: those it was not trained on, to measure it, or all rows of a file."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,14 @@ import pandas as pd
 from pursuit import Evaluation, PursuitClassifier, PursuitEstimator, PursuitRegressor, load
 from pursuit.cli.console import rows_bar, say, stoppable
 from pursuit.cli.options import MeasuringOptions, RowsOptions
+from pursuit.queries import Choice
 from pursuit.report.facts import count
 from pursuit.report.measured import Measured, kept
 from pursuit.research.tasks import TASKS, load_task
 from pursuit.tables.engine import find_engine
 from pursuit.tables.filesystem import display_name, find_path
 from pursuit.tables.row_jobs import Predict, known_labels, means_folder, measure_all, write_file, write_folder
-from pursuit.tables.source import MemorySource, RowsPart, TableSource, open_table
+from pursuit.tables.source import MOST_NAMED, MemorySource, RowsPart, TableSource, open_table
 
 
 def open_rows(estimator: PursuitEstimator, data: str, **wanted: Any) -> TableSource:
@@ -29,7 +31,17 @@ def open_rows(estimator: PursuitEstimator, data: str, **wanted: Any) -> TableSou
         return _rows_of_task(estimator, data, **{name: given[name] for name in given if name == "part_rows"})
     # A query set may ask several things of one column.
     columns = list(getattr(estimator, "feature_names_in_", _queries(estimator)))
-    return open_table(data, columns, estimator.notes_.get("task", {}), **given)
+    trained = estimator.notes_.get("task", {})
+    asked = estimator.model_.query_set.queries
+    codes = [query.source for query in asked if isinstance(query, Choice) and _holds_codes(query.values)]
+    if (target := given.get("target") or trained.get("target")) and _holds_codes(getattr(estimator, "classes_", ())):
+        codes.append(target)
+    return open_table(data, columns, trained, codes=codes, **given)
+
+
+def _holds_codes(values: Iterable[Any]) -> bool:
+    """Whether some of the values are texts such as 007, which are not the numbers that they look like."""
+    return any(isinstance(value, str) and re.fullmatch(r"0\d+", value) for value in values)
 
 
 def unseen_rows(estimator: PursuitEstimator, data: str, target: str | None = None, **reading: Any) -> MemorySource:
@@ -56,7 +68,7 @@ def remarked(rows: TableSource) -> Iterator[RowsPart]:
         for line in part.remarks:
             say(line)
         if part.absent and number == 0:
-            absent = ", ".join(part.absent[:10])
+            absent = ", ".join(part.absent[:MOST_NAMED])
             say(f"{rows.name} lacks columns the model may ask for: {absent}. They count as unknown.")
         yield part
 
@@ -124,7 +136,7 @@ def write_by_shares(
     with stoppable("Run the same command again to continue."), rows_bar(title) as on_rows:
         n_rows = write_folder(work, engine, on_rows) if is_folder else write_file(work, path, engine, on_rows)
     where = f" in {len(rows.shares):,} files" if is_folder else ""
-    say(f"Written into {display_name(to)}: {what}{n_rows:,} rows{where}")
+    say(f"Written into {display_name(to)}: {what}{count(n_rows, 'row')}{where}")
 
 
 def _loaded(model: Path, options: MeasuringOptions) -> Any:

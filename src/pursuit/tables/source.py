@@ -18,6 +18,7 @@ import pandas as pd
 from pursuit.files import ARROW_ENDINGS
 from pursuit.queries import NotAQuestion
 from pursuit.queries.column import listed
+from pursuit.registry import nearest
 from pursuit.tables import arrow
 from pursuit.tables.arrow import Piece, existing_column
 from pursuit.tables.csv import ENDINGS as CSV_ENDINGS
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 PART_ROWS = 20_000
 """Rows of a part: enough for the work on one to be worth its overhead."""
+MOST_NAMED = 10
+"""Columns that a message names."""
 MAX_MEASURED = 20_000
 """Rows of Parquet and Arrow files to measure on in memory; more would not make a measurement much better."""
 ONLY_CSV = {
@@ -74,7 +77,7 @@ class RowsPart:
     ids: pd.Series | None = None
     """The column that was asked for, as it stands in the file."""
     absent: tuple[str, ...] = ()
-    """Columns the model reads that the file lacks: in `X` they are missing."""
+    """Columns the model reads that the file lacks, with names it may have for them: in `X` they are missing."""
     initially_known: np.ndarray | None = None
     """(N, Q) bool: the answers given before anything is asked, in rows of a task."""
     remarks: tuple[str, ...] = ()
@@ -173,6 +176,8 @@ class FileSource(TableSource):
     encoding: str | None = None
     decimal: str | None = None
     sheet: str | None = None
+    codes: Sequence[str] = ()
+    """Columns of a CSV file whose values stay as they are written, because they were codes such as 007 in training."""
 
     @abstractmethod
     def __post_init__(self) -> None:
@@ -182,26 +187,30 @@ class FileSource(TableSource):
     def name(self) -> str:  # type: ignore[override]
         return name_of(self.path)
 
-    def _found(self, names: Sequence[str], where: str) -> tuple[str | None, tuple[str, ...]]:
-        """The column of labels, if there is one, and the columns that a file lacks; raises ValueError if it has none of
-        them."""
+    def _found(self, names: Sequence[str], where: str) -> tuple[str | None, dict[str, str]]:
+        """The column of labels, if there is one, and the columns that a file lacks, each with what to say of it; raises
+        ValueError if it has none of them."""
         for name in (self.target, self.id_column):
             if name is not None:
                 existing_column(name, names, where)
         label = self.target or self.trained.get("target")
-        absent = tuple(column for column in self.columns if column not in names)
+        existing, asked = set(names), set(self.columns)
+        absent = {column: column for column in self.columns if column not in existing}
         if absent and len(absent) == len(self.columns):
             raise ValueError(
-                f"{where} has none of the columns the model asks for ({', '.join(self.columns[:10])}), only "
-                f"{', '.join(map(str, names[:10]))}: is it the right file?"
+                f"{where} has none of the columns the model asks for ({', '.join(self.columns[:MOST_NAMED])}), only "
+                f"{', '.join(map(str, names[:MOST_NAMED]))}: is it the right file?"
             )
-        return label if label in names else None, absent
+        for column in list(absent)[:MOST_NAMED]:
+            if close := nearest(column, [name for name in names if name not in asked]):
+                absent[column] = f"{column} (there is '{close}')"
+        return label if label in existing else None, absent
 
-    def _part(self, frame: pd.DataFrame, label: str | None, absent: tuple[str, ...], **where: Any) -> RowsPart:
+    def _part(self, frame: pd.DataFrame, label: str | None, absent: Mapping[str, str], **where: Any) -> RowsPart:
         X = frame[[column for column in self.columns if column not in absent]].reindex(columns=list(self.columns))
         labels = None if label is None else frame[label]
         ids = None if self.id_column is None else frame[self.id_column]
-        return RowsPart(X, labels, ids=ids, absent=absent, **where)
+        return RowsPart(X, labels, ids=ids, absent=tuple(absent.values()), **where)
 
     def _unseen(self, X: pd.DataFrame, labels: pd.Series | None, remarks: Sequence[str]) -> MemorySource:
         if labels is not None and not len(X):
@@ -235,7 +244,9 @@ class CsvSource(FileSource):
     def read(self, share: int) -> Iterator[RowsPart]:
         path = self.paths[share]
         # Identifiers are copied letter by letter: 007 must not become 7.
-        texts = [] if self.id_column is None or self.id_column in self.columns else [self.id_column]
+        texts = [*self.codes]
+        if self.id_column is not None and self.id_column not in self.columns:
+            texts.append(self.id_column)
         file = None if len(self.paths) == 1 else path.name
         with local(path) as copy:
             table = read_csv(copy, self._options, texts=texts)
@@ -329,7 +340,7 @@ class ArrowSource(FileSource):
         if not self.n_rows:
             raise ValueError(f"{self.where} has no rows: at least one is needed.")
         self.columns = self.columns or [name for name in self.column_types if name not in (target, self.id_column)]
-        self.label, self._absent = self._found(list(self.column_types), self.where)
+        self.label, self._absent = self._found([name for name in all_names if name not in self.drop], self.where)
         trained_on = self.trained.get("fingerprint")
         self._is_trained_on = trained_on is not None and trained_on == self.fingerprint()
         self._n_held_out = self.trained["n_test"] if self._is_trained_on else 0
@@ -445,7 +456,7 @@ class ArrowSource(FileSource):
 
     def unseen(self, most: int | None = None) -> MemorySource:
         label, n_held_out = self.label, self._n_held_out
-        refuse_absent(self._absent, self.where)
+        refuse_absent(tuple(self._absent.values()), self.where)
         most = MAX_MEASURED if most is None else most
         if n_held_out and label is not None:
             how = self.trained["test_share"], self.trained["seed"], n_held_out, most
@@ -532,8 +543,8 @@ def refuse_csv_options(**options: Any) -> None:
 def refuse_absent(absent: Sequence[str], where: str) -> None:
     if absent:
         raise ValueError(
-            f"{where} lacks columns the model asks for: {', '.join(absent[:10])}. Add them; unknown answers may stay "
-            "empty."
+            f"{where} lacks columns the model asks for: {', '.join(absent[:MOST_NAMED])}. Add them; unknown answers "
+            "may stay empty."
         )
 
 
