@@ -23,6 +23,7 @@ def test_it_lists_every_run_with_its_status(tmp_path: Path, monkeypatch: pytest.
     some = run(tmp_path, "paper", "--only", "dxy-fast-*-seed-0", "--only", "muzhi-fast-ref*-seed-0")
     assert "dxy-fast-straight-through-querier-seed-0" in some.stdout
     assert "5 of 5 runs are left" in some.stdout
+    assert "…" not in run(tmp_path, "paper").stdout  # in 80 columns
     assert not list(tmp_path.iterdir())
 
 

@@ -66,5 +66,7 @@ def test_rows_are_counted() -> None:
     for is_terminal in (False, True):
         screen = io.StringIO()
         with rows_bar("Predicting", Console(file=screen, force_terminal=is_terminal, width=80)) as on_rows:
+            on_rows(1)
             on_rows(20_000)
         assert "Predicting: 20,000 rows" in screen.getvalue()
+        assert "1 rows" not in screen.getvalue()

@@ -56,6 +56,11 @@ def test_its_chains_are_explained_and_drawn(homes: Path) -> None:
     assert chain["interval"][0] < chain["median"] < chain["interval"][1]
 
 
+def test_its_page_has_no_labels(homes: Path) -> None:
+    done = run(homes, "export", "runs/homes", "page.html")
+    assert "page.html: 3 questions, a number, " in done.stdout
+
+
 def test_a_person_is_told_about_how_much_it_is(homes: Path) -> None:
     done = run(homes, "ask", "runs/homes", "--stop", "budget=1", typed="why\n100\n")
     assert done.returncode == 0, done.stderr

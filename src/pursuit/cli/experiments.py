@@ -293,8 +293,8 @@ def _show(status: "dict[PaperRun, str]", as_json: bool) -> None:
         keys = ("name", "task", "method", "fills", "value", "minutes")
         print_json({"runs": [{**{key: getattr(run, key) for key in keys}, "status": status[run]} for run in runs]})
         return
-    columns = [Column(title, no_wrap=True) for title in ("run", "value", "minutes", "status")]
-    table = plain_table(*columns, "for")
+    columns = [Column(title, no_wrap=True) for title in ("value", "minutes", "status")]
+    table = plain_table(Column("run", overflow="fold"), *columns, "for")
     for run in runs:
         table.add_row(escaped(run.name), str(run.value), f"{run.minutes:.1f}", status[run], run.fills)
     out.print(table)

@@ -39,13 +39,15 @@ class Exported:
     n_labels: int
     belief_error: float
     """The most that rounding the weights changes a probability, on random histories."""
+    is_number: bool = False
+    """Whether the model predicts a number, of which the labels are ranges."""
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "path": str(self.path)}
 
     def __str__(self) -> str:
-        asked = f"{count(self.n_queries, 'question')}, {count(self.n_labels, 'label')}"
-        return f"{self.path}: {asked}, {self.n_bytes / 1e6:.2f} MB"
+        predicted = "a number" if self.is_number else count(self.n_labels, "label")
+        return f"{self.path}: {count(self.n_queries, 'question')}, {predicted}, {self.n_bytes / 1e6:.2f} MB"
 
 
 def export(
@@ -89,7 +91,8 @@ def export(
     }
     text = render(described, b"".join(packed.data for packed in tensors.packed))
     write_whole(path, text.encode())
-    return Exported(path, len(text.encode()), len(described["queries"]), len(described["labels"]), widths.belief_error)
+    sizes = len(text.encode()), len(described["queries"]), len(described["labels"])
+    return Exported(path, *sizes, widths.belief_error, is_number=described["target"] is not None)
 
 
 def render(described: dict[str, Any], weights: bytes) -> str:
