@@ -162,7 +162,8 @@ def _print(found: "Tuning", regress: bool) -> None:
         "held-out training rows"
     )
     factors = "Factors on what is usual: 1 changes nothing." if set(names) & set(FACTORS) else None
-    table = Table("trial", *(Column(name, justify="right") for name in (what, *names)), title=title, caption=factors)
+    columns = [Column(name, justify="right", overflow="fold") for name in (what, *names)]
+    table = Table("trial", *columns, title=title, caption=factors)
     for trial in found.ranked[:MOST_LISTED]:
         table.add_row(*_cells(trial))
     if default and not any(trial.number == 0 for trial in found.ranked[:MOST_LISTED]):

@@ -1,5 +1,6 @@
 """A report on predictions: questions and answers, the posterior after each answer, and the reasons."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,7 +109,9 @@ class ChainsReport:
     ) -> "ChainsReport":
         """The reasons for the predictions of the rows X, each with a title and, perhaps, its true label."""
         chains = estimator.explain(X, stop, initially_known=initially_known)
-        x = estimator.read_answers(X).x
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # those of the rows were given
+            x = estimator.read_answers(X).x
         titles = [f"Row {row}" for row in range(len(chains))] if titles is None else titles
         labels = [None] * len(chains) if labels is None else labels
         rows = [
