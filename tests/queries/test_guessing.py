@@ -245,6 +245,12 @@ def test_dates_are_refused_where_all_is_to_be_asked(values: Any) -> None:
         ColumnQueries.from_data(column(values), ask_all=True)
 
 
+def test_times_of_day_are_refused_with_what_to_write() -> None:
+    times = [f"{i % 24:02}:{i:02}" for i in range(60)]
+    with pytest.raises(NotAQuestion, match=r"'a' holds times, such as '00:00': write them as .* \(14:30 is 14\.5\)"):
+        ColumnQueries.from_data(column(times), ask_all=True)
+
+
 def test_durations_are_refused() -> None:
     with pytest.raises(NotAQuestion, match="Column 'a' holds durations"):
         ColumnQueries.from_data(column(pd.to_timedelta(["1D", "2D"])))

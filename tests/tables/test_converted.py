@@ -106,6 +106,17 @@ def test_other_json_is_refused(tmp_path: Path, content: str) -> None:
         read_csv(tmp_path / "t.json")
 
 
+def test_texts_have_decimal_commas_where_nothing_stands_between_commas(tmp_path: Path) -> None:
+    rows = [["hot", "pay", "both"], ["36,6", "1,234", "1,2"], ["37,25", "2,500", "2,3,4"]]
+    (tmp_path / "t.json").write_text(json.dumps([dict(zip(rows[0], row, strict=True)) for row in rows[1:]]))
+    for path in (write(tmp_path / "t.xlsx", Sheet=rows), tmp_path / "t.json"):
+        table = read_csv(path)
+        assert table.frame["hot"].tolist() == [36.6, 37.25]
+        assert table.frame["pay"].tolist() == [1234, 2500]
+        assert table.frame["both"].tolist() == ["1,2", "2,3,4"]
+        assert "12,5 is read as 12.5, as in hot. If that is wrong, add --decimal ." in table.remarks
+
+
 def test_errors_in_json_name_the_line(tmp_path: Path) -> None:
     for content, line in (
         ('{"a": 1}\n\n{"a": 2,\n{"a": 3}', "line 3: "),

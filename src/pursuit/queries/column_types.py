@@ -455,6 +455,7 @@ ID_NAME = re.compile(
     r"(^|[\W_])(id|uuid|guid|index|idx|key|nr|no)$|[a-z](Id|ID|Nr|No)$|^(Id|ID|Nr|No|Index|Key)$", re.ASCII
 )
 LEADING_ZERO = re.compile(r"[+-]?0\d")
+TIME_LOOK = re.compile(r"\d{1,3}:\d\d(:\d\d(\.\d+)?)?")
 DATE_LOOK = re.compile(
     r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([T ].*)?|\d{1,2}[- ]?[a-z]{3,9}[- ]?(\d{4}|\d{2})|[a-z]{3,9} \d{1,2}, \d{4}",
     re.IGNORECASE,
@@ -776,6 +777,11 @@ def _free_text(name: str, distinct: Distinct) -> str:
         return (
             f"Column '{name}' holds numbers but for {named}: to count those as missing, say that it holds numbers, "
             f"column_types={{{name!r}: 'number'}}, or leave it out: {skip}."
+        )
+    if all(isinstance(value, str) and TIME_LOOK.fullmatch(value.strip()) for value in distinct.values):
+        return (
+            f"Column '{name}' holds times, such as {distinct.values[0]!r}: write them as numbers, such as hours (14:30 "
+            f"is 14.5), or leave it out: {skip}."
         )
     return (
         f"Column '{name}' is not a question with a list of at most {MAX_CHOICES} answers: it holds "

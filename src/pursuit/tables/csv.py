@@ -88,6 +88,8 @@ class TextFile:
     """Which sheet of a workbook; by default the fullest."""
     remark: str = ""
     """What to tell a person about the encoding, if it is a guess that may be wrong."""
+    is_converted: bool = False
+    """Whether it is a workbook or JSON, read as a CSV file: commas do not separate what stands in it."""
 
     @contextmanager
     def open(self) -> Iterator[TextIO]:
@@ -114,16 +116,14 @@ def find_text(path: Path, encoding: str | None = None, sheet: str | None = None)
         if not converted.is_workbook(path):
             raise ValueError(f"{path} is not an Excel workbook, and has no sheets: leave --sheet out.")
         with open_bytes(path, sheet):
-            return TextFile(path, "utf-8", sheet)  # to which workbooks are converted
+            return TextFile(path, "utf-8", sheet, is_converted=True)  # to which workbooks are converted
     with open_bytes(path) as file:
-        start = file.read(64)
+        start, is_converted = file.read(64), isinstance(file, io.BytesIO)
     for magic, what in NOT_TABLES:
         if start.lower().startswith(magic.lower()):
             raise ValueError(f"{path} is {what}.")
     if encoding is not None:
-        with open_bytes(path) as file:
-            is_converted = isinstance(file, io.BytesIO)  # to UTF-8, whatever the file is in
-        return TextFile(path, "utf-8" if is_converted else _existing(encoding))
+        return TextFile(path, "utf-8" if is_converted else _existing(encoding), is_converted=is_converted)
     for mark, marked in BYTE_ORDER_MARKS:
         if start.startswith(mark):
             return TextFile(path, marked)
@@ -133,7 +133,7 @@ def find_text(path: Path, encoding: str | None = None, sheet: str | None = None)
             "--encoding utf-16-le."
         )
     if _can_be(path, "utf-8"):
-        return TextFile(path, "utf-8")
+        return TextFile(path, "utf-8", is_converted=is_converted)
     guess = next(name for name in OLD_ENCODINGS if _can_be(path, name))
     shown = {"cp1252": "Windows-1252", "latin-1": "Latin-1"}[guess]
     return TextFile(
@@ -364,7 +364,8 @@ def read_csv(
     with_digits = _texts_with_digits(frame)  # all that may be written numbers
     with_commas, grouped = [], []
     if options.decimal is None:
-        with_commas, grouped = _decimal_comma_columns(with_digits, layout.separator), _grouped_money(with_digits)
+        between = "\t" if text.is_converted else layout.separator
+        with_commas, grouped = _decimal_comma_columns(with_digits, between), _grouped_money(with_digits)
     if with_commas or grouped or options.decimal == ",":
         written, are_sure = _parse(text, layout, options, dtype=str), options.decimal == ","
         names = list(written.columns)
