@@ -11,7 +11,7 @@ const GROUPED = { ",": /^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$/, ".": /^[+-]?[1-9]
 /** A number as people write it: perhaps with a decimal comma, thousands and the unit; NaN if it is none. 1.234 is a thousand
     where decimals stand behind a comma, and 1,234 where they stand behind a point. */
 export function parseNumber(question, text) {
-  let written = text.trim().replace("−", "-");
+  let written = text.trim().replace("\u2212", "-");
   for (const unit of [own(question.unit), question.unit].filter(Boolean)) {
     if (written.endsWith(unit)) written = written.slice(0, -unit.length).trim();
     if (written.startsWith(unit)) written = written.slice(unit.length).trim();
