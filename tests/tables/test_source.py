@@ -51,6 +51,26 @@ def test_a_file_is_read_like_that_of_training_and_what_is_guessed_is_said_once(t
     assert (part.X["a"].tolist(), part.X["größe"].isna().tolist()) == (["1,5", "2,5"], [False, True])
 
 
+def test_points_stand_between_thousands_where_they_did_in_training(tmp_path: Path) -> None:
+    path, new = tmp_path / "table.csv", tmp_path / "new.csv"
+    rows = "".join(f"{i + 1}.500;{i},5;{'yn'[i % 2]}\n" for i in range(20))
+    path.write_text("pay;share;label\n" + rows)
+    task = load_task(path, target="label")
+    for text, pay, share in (("2.500;3;True", 2500, 3), ("2.500;3.25;", 2500, 3.25), ("0.500;;x", 0.5, None)):
+        new.write_text(f"pay;share;other\n{text}\n")
+        (part,) = open_table(new, ["pay", "share"], task.notes)
+        assert part.X["pay"].tolist() == [pay]
+        assert part.X["share"].tolist() == [share] or share is None
+        remark = "1.234 is read as 1234, as in pay. If that is wrong, add --decimal ."
+        assert part.remarks == ((remark,) if pay == 2500 else ())
+    new.write_text("pay,share\n2.500,3\n")  # as files between commas are
+    (part,) = open_table(new, ["pay", "share"], task.notes)
+    assert part.X["pay"].tolist() == [2.5]
+    new.write_text("pay;share\n2.500;3\n")
+    (part,) = open_table(new, ["pay", "share"], task.notes, decimal=".")
+    assert part.X["pay"].tolist() == [2.5]
+
+
 @pytest.mark.parametrize("name", ["table.csv", "table.parquet"])
 def test_rows_trained_on_are_told_apart(tmp_path: Path, name: str) -> None:
     path, chance = tmp_path / name, np.random.default_rng(0)

@@ -35,7 +35,8 @@ LEARNED = {"n_features_in_": int, "has_initially_known_": bool}
 """What an estimator learned besides its pursuer, its classes and the names of columns."""
 TASK_NOTES: dict[str, Any] = {
     **dict.fromkeys(
-        ("name", "file", "target", "group", "time", "encoding", "decimal", "sheet", "questions"), str | None
+        ("name", "file", "target", "group", "time", "encoding", "decimal", "usual_decimal", "sheet", "questions"),
+        str | None,
     ),
     **{"n_rows": int, "n_test": int, "seed": int, "test_share": int | float, "regress": bool, "missing": list | tuple},
 }

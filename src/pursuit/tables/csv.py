@@ -297,6 +297,8 @@ class CsvOptions:
     """What stands before the decimals: "." or ","."""
     sheet: str | None = None
     """The sheet of an Excel workbook; by default the fullest."""
+    usual_decimal: str | None = None
+    """What stands before decimals in the file of training: 1.234 is read as there where this one does not show it."""
 
     def __post_init__(self) -> None:
         if self.decimal not in (None, ".", ","):
@@ -328,6 +330,8 @@ class CsvTable:
     """What a person should know of how it was read."""
     units: dict[str, str] = field(default_factory=dict)
     """The units of columns of numbers that stand in their cells, such as € and %."""
+    decimal: str | None = None
+    """What stands before decimals in all of the file, if its columns show that."""
 
     @cached_property
     def _lines(self) -> list[int]:
@@ -366,14 +370,18 @@ def read_csv(
     if options.decimal is None:
         between = "\t" if text.is_converted else layout.separator
         with_commas, grouped = _decimal_comma_columns(with_digits, between), _grouped_money(with_digits)
-    if with_commas or grouped or options.decimal == ",":
+    as_usual = options.decimal is None and options.usual_decimal == "," != layout.separator and not with_commas
+    if with_commas or grouped or options.decimal == "," or as_usual:
         written, are_sure = _parse(text, layout, options, dtype=str), options.decimal == ","
         names = list(written.columns)
-        if options.decimal is None and (layout.separator == "," or not with_commas):
+        if options.decimal is None and (layout.separator == "," or not (with_commas or as_usual)):
             # Between commas, only some columns have decimal commas: those of money, as a rule.
             grouped = [name for name in names if groups_thousands(written[name])] if with_commas else grouped
             names = [*with_commas, *grouped]
         pointed = {name: with_points(written[name], are_sure) for name in names if name not in texts}
+        if as_usual:
+            numbers = [name for name in pointed if frame[name].dtype.kind == "f" and name not in grouped]
+            grouped += [name for name in numbers if (pointed[name] != frame[name])[frame[name].notna()].any()]
         frame = _with_columns(frame, pointed)
     if with_commas:
         remarks.append(f"12,5 is read as 12.5, as in {listed(with_commas)}. If that is wrong, add --decimal .")
@@ -393,7 +401,8 @@ def read_csv(
         remarks.append(short)
     found = {name: unit for name in with_digits.columns if (unit := unit_of(with_digits[name]))}
     units = {name: unit for name, unit in found.items() if not frame[name].equals(with_digits[name])}
-    return CsvTable(frame, text, layout, remarks, units)
+    decimal = "," if with_commas and layout.separator != "," else None
+    return CsvTable(frame, text, layout, remarks, units, decimal)
 
 
 def _find_layout(text: TextFile) -> _Layout:

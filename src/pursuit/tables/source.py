@@ -236,7 +236,8 @@ class CsvSource(FileSource):
         self.paths = csv_files(self.path)
         self.shares = tuple(str(path) for path in self.paths)
         self._as_trained = CsvOptions(
-            tuple(self.trained.get("missing", ())), *map(self.trained.get, ("encoding", "decimal", "sheet"))
+            tuple(self.trained.get("missing", ())),
+            *map(self.trained.get, ("encoding", "decimal", "sheet", "usual_decimal")),
         )
         given = {name: getattr(self, name) for name in ("missing", "encoding", "decimal", "sheet")}
         self._options = replace(self._as_trained, **{name: value for name, value in given.items() if value})
