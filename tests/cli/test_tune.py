@@ -25,11 +25,13 @@ def visits(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_search_ends_with_the_command_that_trains_as_it_found(visits: Path) -> None:
+def test_a_search_ends_with_the_command_that_trains_as_it_found(visits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")  # in which names of settings are divided, and not cut
     done = run(visits, "tune", *OPTIONS, "--trials", "6", "--seed", "3")
     assert done.returncode == 0, done.stderr
     assert "mean accuracy over 1 to 4 questions on 64 held-out training rows" in " ".join(done.stdout.split())
     assert "usual" in done.stdout
+    assert "…" not in done.stdout
     assert done.stderr.count("my visits, trial ") == 6
     found = json_of(run(visits, "tune", *OPTIONS, "--trials", "6", "--seed", "3", "--json"))
     assert found["settings"]

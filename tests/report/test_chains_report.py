@@ -57,6 +57,12 @@ def test_several_rows_have_a_table_of_contents(model: Any, table: Any) -> None:
     assert "true label" not in page.words
 
 
+def test_what_no_query_can_read_is_said_once(model: Any, table: Any) -> None:
+    with pytest.warns(UserWarning, match="never seen in training") as warned:
+        ChainsReport.of(model, table[0][:3].assign(where="elsewhere"))
+    assert len(warned) == 1
+
+
 def test_what_is_left_open_is_said_so(model: Any, table: Any) -> None:
     X, _ = table
     page = check_page(ChainsReport.of(model, X[:1]).html())  # has no answer to where
