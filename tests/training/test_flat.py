@@ -5,7 +5,6 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from pursuit.training.averaging import WeightAverage
 from pursuit.training.flat_adamw import FlatAdamW
 from pursuit.training.schedule import AdamW
 
@@ -59,20 +58,3 @@ def test_a_run_goes_on_with_either() -> None:
     learn(plain, back, 5)
     learn(flat, own, 5)
     assert_same(flat, plain)
-
-
-def test_weights_side_by_side_are_averaged_as_others_are() -> None:
-    flat, plain = network(), network()
-    optimizers = FlatAdamW(parameters_of(flat), SETTINGS), SETTINGS.build(parameters_of(plain))
-    averages = WeightAverage(flat, 0.9, optimizers[0].flat), WeightAverage(plain, 0.9)
-    for step in range(20):
-        for model, optimizer, average in zip((flat, plain), optimizers, averages, strict=True):
-            average.schedule(step)
-            learn(model, optimizer, 1)
-            average.update()
-    for one, other in zip(*(average.averaged for average in averages), strict=True):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
-    with averages[0].applied():
-        torch.testing.assert_close(flat[0].weight, averages[1].averaged[0], atol=1e-5, rtol=1e-4)
-    averages[0].use(averages[0].averaged)
-    torch.testing.assert_close(optimizers[0].flat[:35].view(7, 5), flat[0].weight.detach())

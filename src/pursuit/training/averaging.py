@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import update_bn
 
-from pursuit.training.flat_adamw import side_by_side
 from pursuit.training.samplers import Batch
 
 REFRESH_STEPS = 100
@@ -20,21 +19,15 @@ class WeightAverage:
 
     torch's AveragedModel does the same on a copy of the model, but looks at a counter in memory in every step, which
     cannot be recorded in a CUDA graph, and its decay cannot warm up.
-
-    Parameters may lie side by side in a `flat` tensor, and are then averaged at once.
     """
 
-    def __init__(self, model: nn.Module, decay: float, flat: Tensor | None = None):
+    def __init__(self, model: nn.Module, decay: float):
         parameters: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
         # Other buffers are constants, some of them infinite, which would average to nan.
         statistics = [s for norm in _batch_norms(model) for s in (norm.running_mean, norm.running_var) if s is not None]
         self.weights = [*parameters, *statistics]
         self.decay = decay
         self.averaged = self.copy() if decay else []
-        self._pairs = (self.weights, self.averaged)
-        if flat is not None and decay:
-            average, self.averaged[: len(parameters)] = side_by_side(parameters)
-            self._pairs = ([flat, *statistics], [average, *self.averaged[len(parameters) :]])
         self._pull = torch.zeros((), device=self.weights[0].device)
 
     def schedule(self, step: int) -> None:
@@ -44,10 +37,9 @@ class WeightAverage:
     @torch.no_grad()
     def update(self) -> None:
         if self.averaged:
-            weights, averaged = self._pairs
-            difference = torch._foreach_sub(weights, averaged)
+            difference = torch._foreach_sub(self.weights, self.averaged)
             torch._foreach_mul_(difference, self._pull)
-            torch._foreach_add_(averaged, difference)
+            torch._foreach_add_(self.averaged, difference)
 
     def copy(self) -> list[Tensor]:
         """The weights as they are now."""

@@ -33,7 +33,7 @@ class FlatAdamW:
     def __init__(self, parameters: list[Tensor], settings: "AdamW"):
         self.weight_decay, self._n_steps = settings.weight_decay, 0
         self.param_groups: list[dict[str, Any]] = [{"params": parameters, "lr": settings.lr}]
-        self.flat, own = side_by_side(parameters)
+        self._flat, own = side_by_side(parameters)
         zeros = [torch.zeros_like(parameter) for parameter in parameters]
         self._gradient, gradients = side_by_side(zeros)
         (self._mean, self._means), (self._square, self._squares) = side_by_side(zeros), side_by_side(zeros)
@@ -44,7 +44,7 @@ class FlatAdamW:
     def step(self) -> None:
         self._n_steps += 1
         torch._fused_adamw_(  # the operation of torch.optim.AdamW(fused=True)
-            [self.flat],
+            [self._flat],
             [self._gradient],
             [self._mean],
             [self._square],

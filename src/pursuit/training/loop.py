@@ -96,21 +96,20 @@ class Trainer:
             stream = unreliable(stream, stage.unreliable, self.model.query_set, self.generator)
         sampler = stage.histories.sampler(stream, stage.batch_size // self.fabric.world_size, self.generator)
         parameters: list[Tensor] = [p for p in self.model.parameters() if p.requires_grad]
-        optimizer, flat = self._optimizer(stage, parameters)
-        self.average = WeightAverage(self.model, stage.average, flat)
+        optimizer = self._optimizer(stage, parameters)
+        self.average = WeightAverage(self.model, stage.average)
         self.training_step = TrainingStep(
             self.fabric, self.model, self.wrapped_model, stage, sampler, optimizer, self.average, self.compiled
         )
         if self.held_out:
             self.held_out.start()
 
-    def _optimizer(self, stage: Stage, parameters: list[Tensor]) -> tuple[Any, Tensor | None]:
-        """The optimizer of a stage, and its parameters side by side where a single process computes on a CPU. In a
-        phase, parameters that it leaves alone have no gradient, which torch's optimizers see."""
+    def _optimizer(self, stage: Stage, parameters: list[Tensor]) -> Any:
+        """The optimizer of a stage: ours where a single process computes on a CPU. Parameters that a phase leaves alone
+        have no gradient, which only torch's optimizers see."""
         if isinstance(self.fabric, OneProcess) and isinstance(stage.optimizer, AdamW) and not stage.phase:
-            optimizer = FlatAdamW(parameters, stage.optimizer)
-            return optimizer, optimizer.flat
-        return self.fabric.setup_optimizers(stage.optimizer.build(parameters)), None
+            return FlatAdamW(parameters, stage.optimizer)
+        return self.fabric.setup_optimizers(stage.optimizer.build(parameters))
 
     def run(self) -> Iterator[Report]:
         """Train to the end, reporting on the way; the state may be saved whenever a report is out."""
