@@ -48,8 +48,6 @@ class Report:
     held_out_loss: float | None
     histories_per_second: float
     seconds_left: float
-    trial: str = ""
-    """Which trial this is, where training is tried before it counts."""
 
 
 class Trainer:

@@ -39,7 +39,7 @@ def training_bar(title: str, console: "Console") -> Iterator[Callable[[Report], 
     if not (console.is_terminal or console.is_jupyter):
         with lines(console) as show:
             yield lambda report: show(
-                f"{title}, {_part(report)}: step {report.step:,} of {report.n_steps:,}, {_losses(report)}",
+                f"{title}, stage {report.stage}: step {report.step:,} of {report.n_steps:,}, {_losses(report)}",
                 f", {_time(report.seconds_left)} left",
             )
         return
@@ -55,7 +55,7 @@ def training_bar(title: str, console: "Console") -> Iterator[Callable[[Report], 
             bar,
             total=report.n_steps,
             completed=report.step,
-            description=f"{title}, {_part(report)}",
+            description=f"{title}, stage {report.stage}",
             state=f"{_losses(report)}, {_time(report.seconds_left)} left",
         )
 
@@ -84,10 +84,6 @@ def lines(console: "Console") -> Iterator[Callable[..., None]]:
     if last:
         text = f"{last}, done in {_time(time.monotonic() - start)}"
         console.print(text, soft_wrap=True, highlight=False, markup=False)
-
-
-def _part(report: Report) -> str:
-    return report.trial or f"stage {report.stage}"
 
 
 def _losses(report: Report) -> str:

@@ -176,7 +176,7 @@ def _train_and_save(trainer: Trainer, run: TrainingRun) -> None:
     try:
         for report in trainer.run():
             if log is not None:
-                log.write({name: value for name, value in asdict(report).items() if name != "trial"})
+                log.write(asdict(report))
             if run.on_report and fabric.is_global_zero:
                 run.on_report(report)
             began = time.monotonic()

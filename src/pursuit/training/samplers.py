@@ -89,10 +89,6 @@ class Batch(NamedTuple):
             return self.target
         return self.y if kernel is None else kernel[self.y]
 
-    @property
-    def n_rows(self) -> int:
-        return len(self.y)
-
 
 class TrainingOutcome(NamedTuple):
     """What a learner makes of a batch."""
