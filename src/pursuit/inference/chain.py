@@ -101,51 +101,46 @@ class Chain:
         return doubt(self.prior) - doubt(self.posterior)
 
     def __str__(self) -> str:
-        shown = (*self.initially_known, *self.steps)
-        width = max(map(len, ("start", *(step.text for step in shown))))
-        answer_width = max((len(step.answer or UNKNOWN) for step in shown), default=0)
-        expected = ["" if step.bits is None else bits_text(step.bits) for step in self.steps]
-        bits_width = max(map(len, expected), default=0)
-
-        def line(start: str, text: str, answer: str, bits: str, belief: str) -> str:
+        lines = self._lines()
+        cells = zip(*(line[1:4] for line in lines), strict=True)
+        width, answer_width, bits_width = (max(map(len, column)) for column in cells)
+        texts = [f"{NOT_SURE if self.decided is False else 'Prediction: '}{self._predicted()} after {self._length()}"]
+        for start, text, answer, bits, belief in lines:
+            start += "." if start.isdigit() else " "
             bits = f"{bits:>{bits_width}}  " if bits_width else ""
-            return f"  {start:>4} {text:<{width}}  {answer:<{answer_width}}  {bits}{belief}".rstrip()
-
-        is_open = self.decided is False
-        lines = [f"{NOT_SURE if is_open else 'Prediction: '}{self._predicted()} after {self._length()}"]
-        lines += [line("+ ", step.text, step.answer or UNKNOWN, "", "") for step in self.initially_known]
-        lines.append(line("", "start", "", "", self._top(self.prior)))
-        n_asked = 0
-        for step, bits in zip(self.steps, expected, strict=True):
-            n_asked += not step.volunteered
-            start = "+ " if step.volunteered else f"{n_asked}."
-            lines.append(line(start, step.text, step.answer or UNKNOWN, bits, self._top(step.posterior)))
-        if self.label_set is not None:
-            lines.append(f"  What remains possible: {', '.join(map(str, self.label_set))}")
-        if self.excluded:
-            lines.append(f"  Excluded as wrong: {', '.join(map(str, self.excluded))}")
-        return "\n".join(lines)
+            top = "" if belief is None else self._top(belief)
+            texts.append(f"  {start:>4} {text:<{width}}  {answer:<{answer_width}}  {bits}{top}".rstrip())
+        return "\n".join([*texts, *(f"  {remark}" for remark in self._remarks())])
 
     def _repr_html_(self) -> str:
         """The chain as a notebook shows it."""
-        with_bits = any(step.bits is not None for step in self.steps)
+        lines = self._lines()
+        with_bits = any(bits for _, _, _, bits, _ in lines)
         header = ["", "question", "answer", *(["expected"] if with_bits else []), "belief"]
         rows = [
-            ["+", step.text, step.answer or UNKNOWN, *([""] if with_bits else []), ""] for step in self.initially_known
+            [start, text, answer, *([bits] if with_bits else []), "" if belief is None else self._bar(belief)]
+            for start, text, answer, bits, belief in lines
         ]
-        rows.append(["", "start", "", *([""] if with_bits else []), self._bar(self.prior)])
+        title = f"{NOT_SURE if self.decided is False else ''}{self._predicted()} after {self._length()}"
+        return html.block(title, html.table(header, rows), *map(html.paragraph, self._remarks()))
+
+    def _lines(self) -> list[tuple[str, str, str, str, Tensor | None]]:
+        """What is shown line by line: a number, or + for what nobody asked for; the query, its answer, the bits
+        expected of it, and the belief after it."""
+        lines: list[tuple[str, str, str, str, Tensor | None]] = [
+            ("+", step.text, step.answer or UNKNOWN, "", None) for step in self.initially_known
+        ]
+        lines.append(("", "start", "", "", self.prior))
         n_asked = 0
         for step in self.steps:
             n_asked += not step.volunteered
-            bits = ["" if step.bits is None else bits_text(step.bits)] if with_bits else []
-            start = "+" if step.volunteered else str(n_asked)
-            rows.append([start, step.text, step.answer or UNKNOWN, *bits, self._bar(step.posterior)])
-        remarks = (
-            [f"What remains possible: {', '.join(map(str, self.label_set))}"] if self.label_set is not None else []
-        )
-        remarks += [f"Excluded as wrong: {', '.join(map(str, self.excluded))}"] if self.excluded else []
-        title = f"{NOT_SURE if self.decided is False else ''}{self._predicted()} after {self._length()}"
-        return html.block(title, html.table(header, rows), *map(html.paragraph, remarks))
+            start, bits = "+" if step.volunteered else str(n_asked), "" if step.bits is None else bits_text(step.bits)
+            lines.append((start, step.text, step.answer or UNKNOWN, bits, step.posterior))
+        return lines
+
+    def _remarks(self) -> list[str]:
+        remarks = {"What remains possible": self.label_set, "Excluded as wrong": self.excluded or None}
+        return [f"{what}: {', '.join(map(str, of))}" for what, of in remarks.items() if of is not None]
 
     def _bar(self, posterior: Tensor) -> str:
         """The belief in words, beside a bar of the label that leads in the end."""
