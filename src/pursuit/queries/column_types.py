@@ -487,18 +487,7 @@ class Guess:
     def report(self, stacklevel: int) -> None:
         """One warning for all that is not asked for, and one for all texts among numbers."""
         if self.unasked:
-            by_reason: dict[str, list[str]] = {}
-            for name, reason in self.unasked.items():
-                by_reason.setdefault(reason, []).append(f"'{name}'")
-            named = "; ".join(f"{listed(names)} ({reason})" for reason, names in by_reason.items())
-            column_types = {NUMBERING: "number", UNIQUE: "choice"}  # nobody wants to ask for what is always the same
-            ways = [
-                f"column_types={{{name!r}: '{column_types[why]}'}}"
-                for name, why in self.unasked.items()
-                if why in column_types
-            ]
-            advice = f" To ask anyway, say what it is: {ways[0]}." if ways else ""
-            warnings.warn(f"Not asked for: {named}.{advice}", stacklevel=stacklevel + 1)
+            warnings.warn(on_unasked(self.unasked), stacklevel=stacklevel + 1)
         if self.ticked:
             warnings.warn(on_ticked(self.ticked), stacklevel=stacklevel + 1)
         for remark in on_parts(self.queries, self.in_parts):
@@ -509,6 +498,17 @@ class Guess:
         if stray:
             named = listed([f"{listed([repr(text) for text in texts])} in '{name}'" for name, texts in stray.items()])
             warnings.warn(f"Texts among numbers count as missing: {named}.", stacklevel=stacklevel + 1)
+
+
+def on_unasked(unasked: Mapping[str, str]) -> str:
+    """What a person should know of columns that are not asked for, each with the reason."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in unasked.items():
+        by_reason.setdefault(reason, []).append(f"'{name}'")
+    named = "; ".join(f"{listed(names)} ({reason})" for reason, names in by_reason.items())
+    column_types = {NUMBERING: "number", UNIQUE: "choice"}  # nobody wants to ask for what is always the same
+    ways = [f"column_types={{{name!r}: '{column_types[why]}'}}" for name, why in unasked.items() if why in column_types]
+    return f"Not asked for: {named}." + (f" To ask anyway, say what it is: {ways[0]}." if ways else "")
 
 
 def on_ticked(names: Sequence[str]) -> str:

@@ -38,8 +38,8 @@ def test_what_is_not_asked_for_is_said_once_with_the_reason(tmp_path: Path) -> N
     columns = {"the id": [*range(40)], "same": ["s"] * 40, "v": [1, 2, 3, 5] * 10}
     task = load_task(write(tmp_path / "t.csv", **columns), target="y")
     assert task.notes["remarks"] == [
-        "Not asked for: 'the id' (numbers the rows); 'same' (the same in every row). To ask anyway, say what it is, as "
-        "in --column-type 'the id=number'"
+        "Not asked for: 'the id' (numbers the rows); 'same' (the same in every row). To ask anyway, say what it is: "
+        "--column-type 'the id=number'."
     ]
     asked = load_task(tmp_path / "t.csv", target="y", column_types={"the id": "number", "same": "skip"})
     assert [query.name for query in asked.query_set.queries] == ["the id", "v"]

@@ -16,13 +16,12 @@ from pursuit.queries.column import listed
 from pursuit.queries.column_types import (
     LEAST_MISSING,
     LEAST_SHARE_MISSING,
-    NUMBERING,
-    UNIQUE,
     check_column_types,
     guess_askable,
     on_parts,
     on_rounded,
     on_ticked,
+    on_unasked,
 )
 from pursuit.research.tasks.task import Task
 from pursuit.tables.arrow import existing_column
@@ -338,7 +337,7 @@ def column_queries(
         raise ValueError(in_options(str(error))) from None
     remarks = [f"Warning: not asked for. {in_options(refused)}"] if refused else []
     if guess.unasked:
-        remarks.append(_on_unasked(guess.unasked))
+        remarks.append(in_options(on_unasked(guess.unasked)))
     if guess.ticked:
         remarks.append(on_ticked(guess.ticked))
     if rounded := [f"'{query.name}'" for query in guess.queries if query.name in guess.rounded]:
@@ -377,16 +376,6 @@ def _label_numbers(y: np.ndarray, train: np.ndarray, regress: bool) -> np.ndarra
 def in_options(text: str) -> str:
     """A message of the library, with its advice written as options of the program."""
     return IN_PYTHON.sub(lambda found: _option(found["name"], found["kind"]), text)
-
-
-def _on_unasked(unasked: Mapping[str, str]) -> str:
-    by_reason: dict[str, list[str]] = {}
-    for name, reason in unasked.items():
-        by_reason.setdefault(reason, []).append(f"'{name}'")
-    named = "; ".join(f"{listed(names)} ({reason})" for reason, names in by_reason.items())
-    column_types = {NUMBERING: "number", UNIQUE: "choice"}  # what tells nothing is not worth asking anyway
-    options = [_option(name, column_types[reason]) for name, reason in unasked.items() if reason in column_types]
-    return f"Not asked for: {named}." + (f" To ask anyway, say what it is, as in {options[0]}" if options else "")
 
 
 def _option(name: str, kind: str) -> str:
