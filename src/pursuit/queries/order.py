@@ -3,6 +3,7 @@ asked together. The best query is chosen among those that are open; this says wh
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Protocol
 
 import torch
@@ -100,27 +101,14 @@ def _check_name(name: str, names: Collection[str], what_for: str) -> None:
 
 def _refuse_cycle(conditions: Iterable[OnlyAfter]) -> None:
     """Raise ValueError if queries wait for each other, and none of them could ever be asked."""
-    after: dict[str, list[str]] = {}
+    waiting = TopologicalSorter[str]()
     for condition in conditions:
-        after.setdefault(condition.query, []).append(condition.after)
-    finished: set[str] = set()
-    for start in after:
-        path = [start]  # each is asked only after the next one
-        untried = [list(after[start])]
-        while path:
-            if not untried[-1]:
-                finished.add(path.pop())
-                untried.pop()
-                continue
-            name = untried[-1].pop()
-            if name in path:
-                circle = [*path[path.index(name) :], name]
-                raise ValueError(
-                    f"None of these could ever be asked, because each waits for the next: {' -> '.join(circle)}."
-                )
-            if name not in finished:
-                path.append(name)
-                untried.append(list(after.get(name, ())))
+        waiting.add(condition.query, condition.after)
+    try:
+        waiting.prepare()
+    except CycleError as error:
+        circle = " -> ".join(reversed(error.args[1]))  # which has each before what waits for it
+        raise ValueError(f"None of these could ever be asked, because each waits for the next: {circle}.") from None
 
 
 class Ordered(Protocol):
