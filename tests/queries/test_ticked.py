@@ -112,7 +112,7 @@ def test_what_new_rows_say() -> None:
     query = guess(ticks("x"))
     assert query is not None
     new = pd.DataFrame({"fever": ["x", " X ", "yes", "no", "", None, "?"]})
-    with pytest.warns(UserWarning, match="1 value of 'fever' was never seen in training"):
+    with pytest.warns(UserWarning, match="never seen in training count as unknown: 1 of 'fever'"):
         x, available = ColumnQueries([query]).answers(new)
     assert x[:6, 0].tolist() == [1, 1, 1, -1, -1, -1]
     assert available[:, 0].tolist() == [True] * 6 + [False]

@@ -173,7 +173,7 @@ def test_a_given_query_set_meets_all_values_first(write: Callable[..., Path]) ->
     check_values(table, ColumnQueries([Choice("n", "?", ("1", "2", "3"), values=(1, 2, 3))]))
     with pytest.raises(ValueError, match="'word' holds 'blue', but one of red, green"):
         check_values(table, ColumnQueries([Choice("word", "?", ("red", "green"))], unknown="error"))
-    with pytest.warns(UserWarning, match="1 value of 'word' was never seen in training"):
+    with pytest.warns(UserWarning, match="never seen in training count as unknown: 1 of 'word'"):
         check_values(table, ColumnQueries([Choice("word", "?", ("red", "green"))]))
     with pytest.raises(ValueError, match="'word' holds words, but the query_set asks for a number"):
         check_values(table, ColumnQueries([Number("word", "?")]))

@@ -161,7 +161,7 @@ MISSING_WORDS = frozenset(
 ) | {"unknown", "missing", "not available", "not known", "not given", "k.a.", "unbekannt", "inconnu"}
 MISSING_WORDS |= {"\u2013", "\u2014", MINUS}  # dashes of typography
 """What people write among numbers where there is none, in lower case."""
-MAX_NAMED, MOST_COLUMNS = 5, 6
+MAX_NAMED = 5
 MOST_DIGITS = 300
 DIGIT = re.compile(r"\d|inf", re.IGNORECASE)
 Column = pd.Series | np.ndarray
@@ -358,15 +358,9 @@ def report_unseen(unseen: Mapping[str, Mapping[Any, int]], stacklevel: int) -> N
     if not unseen:
         return
     counted = [f"{sum(values.values()):,} of '{name}'" for name, values in unseen.items()]
-    counted[0] = counted[0].replace(" of", " value of" if counted[0].startswith("1 ") else " values of", 1)
-    total = sum(sum(values.values()) for values in unseen.values())
-    shown = [f"'{value}'" for values in unseen.values() for value in list(values)[:3]]
-    few = shown[:MAX_NAMED]
-    more = " …" if len(few) < sum(len(values) for values in unseen.values()) else ""
-    counts = "counts" if total == 1 else "count"
+    different = [f"'{value}'" for values in unseen.values() for value in values]
     warnings.warn(
-        f"{_and(counted)} {'was' if total == 1 else 'were'} never seen in training and {counts} as unknown: "
-        f"{', '.join(few)}{more}",
+        f"Values never seen in training count as unknown: {listed(counted)} ({listed(different, MAX_NAMED)}).",
         stacklevel=stacklevel + 1,
     )
 
@@ -381,9 +375,3 @@ def refusal(query: Choice | Number, value: Any) -> ValueError:
         f"Column '{query.name}' holds {json_value(value)!r}, but {wanted} is expected, as in training. Correct the "
         "value, or leave it empty (None or NaN) to say that the answer is unknown."
     )
-
-
-def _and(parts: Sequence[str]) -> str:
-    if len(parts) > MOST_COLUMNS:
-        return f"{', '.join(parts[:MOST_COLUMNS])} and of {len(parts) - MOST_COLUMNS} more columns"
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
