@@ -7,6 +7,7 @@ rows that were not learnt from, along the chains that these are asked in.
 
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -68,11 +69,8 @@ def group_of(n_queries: int) -> Tensor:
 
 def centres(groups: Tensor) -> Tensor:
     """The middle of each group of answers (G,), as the logarithm to base 2."""
-    n = torch.arange(len(groups)).double().clamp(min=1).log2()
-    own = groups[1:] if len(groups) > 1 else groups
-    total = torch.zeros(int(groups.max()) + 1, dtype=torch.double)
-    count = total.index_add(0, own, torch.ones(len(own), dtype=torch.double))
-    return total.index_add(0, own, n[-len(own) :]) / count
+    n, own = torch.arange(1, len(groups)).double().log2(), groups[1:]
+    return torch.stack([n[own == group].mean() for group in range(int(own.max()) + 1)])
 
 
 def beliefs(learner: Learner, rows: Rows, max_queries: int | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -162,10 +160,5 @@ def along_path(log_temperature: Tensor, centre: Tensor, n_queries: int) -> Tenso
     """Temperatures (Q + 1,) for every number of answers: those of groups (G,) at their centres, straight lines between
     them in the logarithms of both."""
     place = torch.arange(n_queries + 1).double().clamp(min=1).log2()
-    right = torch.searchsorted(centre, place).clamp(1, max(1, len(centre) - 1))
-    if len(centre) == 1:
-        return log_temperature.exp().repeat(n_queries + 1).float()
-    low, high = centre[right - 1], centre[right]
-    share = ((place - low) / (high - low)).clamp(0, 1)
-    values = (1 - share) * log_temperature[right - 1] + share * log_temperature[right]
+    values = torch.from_numpy(np.interp(place, centre, log_temperature))
     return torch.round(values.exp(), decimals=DIGITS).float()
