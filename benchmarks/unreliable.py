@@ -86,7 +86,7 @@ def alarms_by_other_limits(model: VIPClassifier, rows: Rows, seed: int) -> list[
     for _ in range(N_SPLITS):
         order = torch.randperm(len(rows), generator=generator)
         some, others = order[:N_LIMITS], order[N_LIMITS:]
-        limits = alarm_limits([odd[some]], [n_known[some]], groups)
+        limits = alarm_limits(odd[some], n_known[some], groups)
         is_beyond = (odd[others] > limits[n_known[others]]) & (n_known[others] > 0)
         shares.append(float(is_beyond.any(dim=1).float().mean()))
     return shares

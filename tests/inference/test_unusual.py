@@ -122,10 +122,10 @@ def test_limits_let_through_all_but_one_in_a_thousand_whole_chains() -> None:
         steps = torch.randn(4000, 20, generator=generator.manual_seed(seed)).cumsum(dim=1)
         return steps / n.sqrt()
 
-    limits = alarm_limits([chains(1)], [n.clone()], group_of(20))
+    limits = alarm_limits(chains(1), n.clone(), group_of(20))
     alarms = [(chains(seed) > limits[n]).any(dim=1).float().mean() for seed in (2, 3, 4)]
     assert 0.0002 < float(torch.stack(alarms).mean()) < 0.003
-    assert (alarm_limits([chains(1)[:20]], [n[:20].clone()], group_of(20)) == NEVER).all()  # too few rows to tell
+    assert (alarm_limits(chains(1)[:20], n[:20].clone(), group_of(20)) == NEVER).all()  # too few rows to tell
 
 
 @pytest.mark.parametrize("n_rows", [150, 4000])
@@ -140,7 +140,7 @@ def test_of_few_rows_with_long_tails_hardly_more_are_called_unusual(n_rows: int)
     rates = []
     for _ in range(30):
         odd, n_known = chains(n_rows)
-        limits = alarm_limits([odd], [n_known.clone()], group_of(4))
+        limits = alarm_limits(odd, n_known.clone(), group_of(4))
         fresh, there = chains(20_000)
         rates.append(float((fresh > limits[there]).any(dim=1).float().mean()))
     assert FALSE_ALARMS / 5 < np.mean(rates) < 3 * FALSE_ALARMS
@@ -150,4 +150,4 @@ def test_one_answer_alone_is_not_unusual_by_little() -> None:
     """Oddness that is one of two values: the larger one, of few rows, is no alarm."""
     odd, n_known = torch.full((400, 1), -0.1), torch.ones(400, 1, dtype=torch.long)
     odd[:3] = 2.5
-    assert float(alarm_limits([odd], [n_known], group_of(1))[1]) >= LEAST_LIMIT
+    assert float(alarm_limits(odd, n_known, group_of(1))[1]) >= LEAST_LIMIT

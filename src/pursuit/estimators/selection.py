@@ -198,7 +198,7 @@ def unusual_limits(learner: Any, rows: Rows, max_queries: int | None = None) -> 
     """Thresholds of oddness beyond which answers count as unusual (Q + 1,), by the number of answers known; infinite
     where too few chains of held-out rows are that long. Where teachers judge, these rows were learnt, too."""
     odd, n_known = _oddness(learner, rows.take(slice(n_judged(learner))), max_queries)
-    limits = alarm_limits([odd.cpu()], [n_known.cpu()], group_of(len(learner.query_set)))
+    limits = alarm_limits(odd.cpu(), n_known.cpu(), group_of(len(learner.query_set)))
     return limits if rows.target is None else (limits * (1 + FAMILIAR / len(rows))).clamp(max=NEVER)
 
 

@@ -108,10 +108,10 @@ def unusual_of(pursuer: Pursuer, x: Tensor, chain: Chain) -> Unusual | None:
     return Unusual(step.name, step.text, step.answer or "")
 
 
-def alarm_limits(odd: list[Tensor], n_known: list[Tensor], groups: Tensor) -> Tensor:
-    """From what oddness on answers are unusual (Q + 1,), by how many are known: so that of rows like these (N, T each)
+def alarm_limits(odd: Tensor, n_known: Tensor, groups: Tensor) -> Tensor:
+    """From what oddness on answers are unusual (Q + 1,), by how many are known: so that of rows like these (N, T)
     a share of `FALSE_ALARMS` is found unusual at any step. Numbers of the same group (Q + 1,) are judged together."""
-    worst = torch.cat([_worst_by_group(*parts, groups) for parts in zip(odd, n_known, strict=True)])  # (N, G)
+    worst = _worst_by_group(odd, n_known, groups)  # (N, G)
     tails = [_Tail.of(column[torch.isfinite(column)]) for column in worst.T]
     rarity = torch.stack([tail.rarity(column) for tail, column in zip(tails, worst.T, strict=True)], dim=1)  # (N, G)
     rarest = rarity.max(dim=1).values.sort(descending=True).values
