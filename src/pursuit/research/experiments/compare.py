@@ -39,6 +39,7 @@ from pursuit.research.experiments.run import (
     load_split,
     no_progress,
     outcomes,
+    parameters_as_text,
     say_nothing,
 )
 from pursuit.research.tasks import TASKS, Task, find_recipe, load_task
@@ -217,7 +218,7 @@ def compare(
     folder, titles, described = Path(folder), _titles(trial, methods), trial.described()
     runs = [
         MethodRun(
-            run={**described, "method_parameters": _as_text(methods[name]) if name in methods else {}},
+            run={**described, "method_parameters": parameters_as_text(methods[name]) if name in methods else {}},
             name=name,
             title=titles[name],
             method=methods.get(name),
@@ -272,10 +273,6 @@ def of_classes(methods: Mapping[str, Method]) -> list[str]:
 def vip_first(methods: Iterable[str]) -> list[str]:
     """Names of methods in the order of a table: V-IP, then its rivals."""
     return sorted(methods, key=lambda name: name != "vip")
-
-
-def _as_text(method: Method) -> dict[str, Any]:
-    return {key: str(value) for key, value in method.parameters.items()}
 
 
 def _write(

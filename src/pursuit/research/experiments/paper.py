@@ -36,6 +36,7 @@ from pursuit.research.experiments.run import (
     MethodRun,
     Say,
     no_progress,
+    parameters_as_text,
     say_nothing,
 )
 from pursuit.research.tasks import TASKS, Task, files, find_recipe
@@ -109,7 +110,7 @@ class PaperRun(Changes):
             self.task, self.recipe, recipe, device=device, options=tuple(options), curve_queries=self.curve
         )
         run = reproduction.method_run(self.seed, folder, self._measurement(reproduction), self.method)
-        identity = {**run.run, "method_settings": _as_text(self._method)}
+        identity = {**run.run, "method_settings": parameters_as_text(self._method)}
         run = replace(run, run=identity, method=self._method)
         if self.rows is None:
             return run
@@ -149,10 +150,6 @@ class ReleasedGIP(Method):
 
 def _load_some(load: Callable[[int], Task], n_rows: int, seed: int) -> Task:
     return load(seed).some_test_rows(n_rows)
-
-
-def _as_text(method: Method) -> dict[str, str]:
-    return {key: str(value) for key, value in method.parameters.items()}
 
 
 def planned(fills: str, value: int, n_seeds: int, minutes: Mapping[str, float], **how: Any) -> Iterator[PaperRun]:

@@ -237,6 +237,11 @@ class MethodRun:
         return {title: beside for title, beside in found.items() if beside is not None}
 
 
+def parameters_as_text(method: Method) -> dict[str, str]:
+    """The parameters that make an estimator this method, for the identity of a run."""
+    return {key: str(value) for key, value in method.parameters.items()}
+
+
 def curve_end(n_queries: int, limit: int | None, device: str) -> int | None:
     """The default end of a curve: after all queries (None), but at the `limit` of the task's
     settings where there are many queries and no GPU to ask them all."""
