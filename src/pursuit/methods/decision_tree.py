@@ -258,20 +258,13 @@ def _table(query_set: QuerySet, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
 @method("tree", "decision tree")
 @dataclass(kw_only=True, eq=False, repr=False)
 class TreeClassifier(MethodClassifier):
-    """A decision tree that asks its way down.
-
-    Parameters
-    ----------
-    query_set, stop, max_queries, random_state, device
-        As for every estimator (`PursuitClassifier`). At a leaf nothing more is asked, whatever the stopping rule.
-    settings : TreeSettings, optional
-        How the tree is pruned. By default as cross-validation chooses.
-    """
+    """A decision tree that asks its way down. At a leaf nothing more is asked, whatever the stopping rule."""
 
     uses_weights = True
 
     Settings = TreeSettings
     settings: TreeSettings | None = None
+    """How the tree is pruned. By default as cross-validation chooses."""
 
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> DecisionTree:
         rows, n_classes = rows_in_memory(rows, GROWING_ROWS, seed), len(self.classes_)

@@ -644,21 +644,14 @@ class _LangevinState(EvidenceState):
 @method("g-ip", "G-IP")
 @dataclass(kw_only=True, eq=False, repr=False)
 class GIPClassifier(MethodClassifier, LearnerClassifier):
-    """G-IP: a generative model of answers, and the information of every query computed from it.
-
-    Parameters
-    ----------
-    query_set, stop, max_queries, stages, held_out, random_state, device, devices
-        As for every estimator that is trained (`LearnerClassifier`). `stages` are those of V-IP: the autoencoder learns
-        from as many rows as these have histories, in the same batches.
-    settings : GIPSettings, optional
-        The sizes of the autoencoder, and how z is sampled. By default `GIPSettings.suiting` the query set.
-    """
+    """G-IP: a generative model of answers, and the information of every query computed from it. Its autoencoder learns
+    from as many rows as `stages` have histories, in the same batches."""
 
     uses_weights = True
 
     Settings = GIPSettings
     settings: GIPSettings | None = None
+    """The sizes of the autoencoder, and how z is sampled. By default `GIPSettings.suiting` the query set."""
 
     def make_learner(self, query_set: QuerySet, rows: RowSource, prior: Tensor) -> GIP:
         return GIP(query_set, self.classes_, self.settings, prior)  # None: what suits the query set

@@ -256,21 +256,15 @@ def _n_bins(query_set: QuerySet, n_bins: int) -> int:
 @method("naive-bayes", "naive-Bayes IP")
 @dataclass(kw_only=True, eq=False, repr=False)
 class NaiveBayesIPClassifier(MethodClassifier):
-    """Information Pursuit as if answers were independent given the label.
-
-    Parameters
-    ----------
-    query_set, stop, max_queries, random_state, device
-        As for every estimator (`PursuitClassifier`). Of rows in memory all are counted, and nothing is random.
-    settings : NaiveBayesSettings, optional
-        How answers are counted, and whether costs matter in what is asked.
-    """
+    """Information Pursuit as if answers were independent given the label. Of rows in memory all are counted, and
+    nothing is random."""
 
     uses_weights = True
     tunable = TUNABLE
 
     Settings = NaiveBayesSettings
     settings: NaiveBayesSettings | None = None
+    """How answers are counted, and whether costs matter in what is asked."""
 
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> NaiveBayesIP:
         counted = rows_in_memory(rows, COUNTED_ROWS, seed)

@@ -351,23 +351,14 @@ def _decoder(latent: int, width: int, n_outputs: int) -> nn.Sequential:
 @dataclass(kw_only=True, eq=False, repr=False)
 class PartialVAEClassifier(MethodClassifier, NetworkClassifier):
     """Asks by the information that a partial VAE expects of each query: EDDI and BSODA on tables, probabilistic hard
-    attention on images.
-
-    Parameters
-    ----------
-    query_set, stop, max_queries, standardise, stages, held_out, random_state, device, devices
-        As for every estimator with networks (`NetworkClassifier`).
-    network : NetworkSettings, optional
-        The network that reads the answers. By default one that suits the query set; EDDI's own is a `SetNetwork`.
-    settings : PartialVAESettings, optional
-        The sizes of the autoencoder, and its reward.
-    """
+    attention on images. The `network` reads the answers; EDDI's own is a `SetNetwork`."""
 
     uses_weights = True
     Model = PartialVAE
 
     Settings = PartialVAESettings
     settings: PartialVAESettings | None = None
+    """The sizes of the autoencoder, and its reward."""
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         return of_random_queries(stages)

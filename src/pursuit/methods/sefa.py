@@ -181,9 +181,8 @@ class SEFA(ClassifierModel):
             labels, times = some_labels(share.detach().mean(dim=1), self.settings.labels)  # (B, L) each
             score = torch.zeros_like(closed, dtype=share.dtype)
             for place in range(labels.shape[1]):
-                of_label = share.gather(2, labels[:, None, place, None].expand(-1, share.shape[1], 1))[
-                    :, :, 0
-                ]  # (B, K)
+                label = labels[:, None, place, None].expand(-1, share.shape[1], 1)
+                of_label = share.gather(2, label)[:, :, 0]  # (B, K)
                 (slope,) = torch.autograd.grad(of_label.sum(), z, retain_graph=True)
                 size = slope.norm(dim=3).masked_fill(closed[:, None], 0)  # (B, K, Q)
                 part = size / size.sum(dim=2, keepdim=True).clamp(min=SMALLEST)
@@ -194,23 +193,15 @@ class SEFA(ClassifierModel):
 @method("sefa", "SEFA")
 @dataclass(kw_only=True, eq=False, repr=False)
 class SEFAClassifier(MethodClassifier, TaughtClassifier):
-    """Asks what decides most about the label, by stochastic encodings of single answers.
-
-    Parameters
-    ----------
-    query_set, stop, max_queries, standardise, stages, held_out, random_state, device, devices
-        As for every estimator with networks (`NetworkClassifier`).
-    network : NetworkSettings, optional
-        An `MLP`, whose hidden layers are those of the predictor.
-    settings : SEFASettings, optional
-        The sizes of the encoders, and how many samples stand for distributions.
-    """
+    """Asks what decides most about the label, by stochastic encodings of single answers. The predictor has the hidden
+    layers of the `network`, an `MLP`."""
 
     uses_weights = True
     Model = SEFA
 
     Settings = SEFASettings
     settings: SEFASettings | None = None
+    """The sizes of the encoders, and how many samples stand for distributions."""
 
     def plan(self, stages: Sequence[Stage]) -> list[Stage]:
         return of_random_queries(stages)
