@@ -168,9 +168,6 @@ class _EvidenceState(EvidenceState):
     def restart(self, history: History) -> HistoryState:
         return _EvidenceState(self._exact, history)
 
-    def keep(self, rows: Tensor) -> None:
-        self._rows, self._asked, self._evidence = self._rows[rows], self._asked[rows], self._evidence[rows]
-
 
 class TableIP(_Choices):
     """Exact IP where the joint distribution is a table: W possible worlds, each with its answers and label weights.

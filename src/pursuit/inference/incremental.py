@@ -68,9 +68,10 @@ class HistoryState:
 
 
 class EvidenceState(HistoryState):
-    """A state whose answers add evidence for the classes. What was asked (B, Q) and the evidence (B, C), logarithms of
-    joint probabilities, are set by whoever knows how."""
+    """A state whose answers add evidence for the classes. Which rows these are (B,), what was asked (B, Q) and the
+    evidence (B, C), logarithms of joint probabilities, are set by whoever knows how."""
 
+    _rows: Tensor
     _asked: Tensor
     _evidence: Tensor
 
@@ -80,6 +81,9 @@ class EvidenceState(HistoryState):
 
     def log_posterior(self) -> Tensor:
         return self._evidence.log_softmax(dim=1)
+
+    def keep(self, rows: Tensor) -> None:
+        self._rows, self._asked, self._evidence = self._rows[rows], self._asked[rows], self._evidence[rows]
 
 
 def history_state(pursuer: Pursuer, history: History) -> HistoryState:

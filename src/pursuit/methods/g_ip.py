@@ -637,8 +637,8 @@ class _LangevinState(EvidenceState):
         return _LangevinState(self._model, history)
 
     def keep(self, rows: Tensor) -> None:
-        self._rows, self._asked, self._z = self._rows[rows], self._asked[rows], self._z[rows]
-        self._seen, self._evidence = self._seen[rows], self._evidence[rows]
+        super().keep(rows)
+        self._z, self._seen = self._z[rows], self._seen[rows]
 
 
 @method("g-ip", "G-IP")

@@ -234,8 +234,8 @@ class _EvidenceState(EvidenceState):
         return _EvidenceState(self._model, history, self._likelihoods)
 
     def keep(self, rows: Tensor) -> None:
-        self._rows, self._asked, self._seen = self._rows[rows], self._asked[rows], self._seen[rows]
-        self._evidence = self._evidence[rows]
+        super().keep(rows)
+        self._seen = self._seen[rows]
 
 
 def _n_bins(query_set: QuerySet, n_bins: int) -> int:
