@@ -18,7 +18,6 @@ def test_a_batch_holds_the_history_and_the_labels_of_its_rows() -> None:
     assert batch.available is rows.available
     assert batch.y is rows.y
     assert batch.extra == ("anything",)
-    assert batch.n_rows == 5
 
 
 def test_a_batch_without_a_stage_has_neutral_settings() -> None:
@@ -103,7 +102,7 @@ def test_labels_are_learnt_where_there_are_no_targets() -> None:
 def test_some_of_a_batch_are_taken_with_all_that_is_theirs() -> None:
     batch, place = taught_batch(), torch.tensor([4, 1])
     for some in (batch.take(slice(1, None, 2)), batch.take(place)):
-        index = torch.tensor([1, 3, 5]) if some.n_rows == 3 else place
+        index = torch.tensor([1, 3, 5]) if len(some.y) == 3 else place
         for name in ("x", "known", "asked", "available", "y", "weight", "target"):
             assert torch.equal(getattr(some, name), getattr(batch, name)[index]), name
         assert (some.tau, some.label_smoothing, some.extra) == (0.3, 0.1, None)
