@@ -2,12 +2,9 @@
 
 import secrets
 import stat
-import threading
-import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import event, insert, text
@@ -181,52 +178,6 @@ def test_nothing_is_kept_of_what_is_deleted(models: ServedModels, tmp_path: Path
         assert connection.scalar(text("select count(*) from pursuit_sessions")) == 0
         assert connection.scalar(text("select count(*) from pursuit_pictures")) == 0
     store.close()
-
-
-def test_writes_that_wait_for_the_disk_are_committed_together(tmp_path: Path) -> None:
-    """And each is known to be kept before anybody is told."""
-    store = Store(f"sqlite:///{tmp_path / 'a.sqlite'}")
-    assert store._commits is not None
-    may_go_on, begun, sizes = threading.Event(), threading.Event(), []
-    commit = store._commits._commit
-
-    def slow(group: Any) -> None:
-        sizes.append(len(group))
-        begun.set()
-        assert may_go_on.wait(60)
-        commit(group)
-
-    store._commits._commit = slow  # type: ignore[method-assign]
-    with ThreadPoolExecutor(12) as pool:
-        first = pool.submit(store.create, "m", "f", "", NOTHING_YET, None)
-        assert begun.wait(60)
-        others = [pool.submit(store.create, "m", "f", "", NOTHING_YET, None) for _ in range(11)]
-        while store._commits._queue.qsize() < 11:
-            time.sleep(0.01)
-        assert not any(one.done() for one in (first, *others))
-        may_go_on.set()
-        ids = {one.result().id for one in (first, *others)}
-    assert sizes == [1, 11]
-    assert len(ids) == store.count() == 12
-    store.close()
-
-
-def test_a_write_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
-    store = Store(f"sqlite:///{tmp_path / 'a.sqlite'}")
-    commits = store._commits
-    assert commits is not None
-
-    def fail(_: Any) -> None:
-        raise RuntimeError("by itself")
-
-    good: Future[int] = Future()
-    bad: Future[None] = Future()
-    for one in (good, bad):
-        one.set_running_or_notify_cancel()
-    commits._commit([(lambda connection: connection.scalar(text("SELECT 7")), good), (fail, bad)])
-    assert good.result(0) == 7
-    with pytest.raises(RuntimeError, match="by itself"):
-        bad.result(0)
 
 
 def test_accuracy_reads_no_session_that_nobody_judged(tmp_path: Path) -> None:

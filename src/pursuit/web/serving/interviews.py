@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 import anyio
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import exc
 
 from pursuit.evaluation.calibration import accuracy_interval
 from pursuit.inference.predictions import BETWEEN
@@ -135,6 +135,8 @@ MOST_LIVE = 1000
 """How many sessions are kept in memory."""
 MOST_MOVES = 5000
 """In one session."""
+UNWRITABLE = exc.OperationalError, exc.TimeoutError
+"""Errors of the database itself, whatever is written."""
 ASKED = "asked"
 """Where saved moves name the question that the person was asked last."""
 OVER = "The interview is over, so nothing is asked: go on, say that the result is wrong, or take an answer back."
@@ -262,7 +264,7 @@ class Interviews:
         try:
             return self.store.write_all(moves)
         except Exception as error:
-            if len(moves) == 1 or isinstance(error, OperationalError):  # the database itself cannot be written
+            if len(moves) == 1 or isinstance(error, UNWRITABLE):
                 return [error] * len(moves)
             return [self._written([one])[0] for one in moves]
 

@@ -4,27 +4,24 @@ import datetime
 import hashlib
 import logging
 import os
-import queue
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from json import JSONDecodeError
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError
+from sqlalchemy.engine import URL, Engine, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from pursuit.report.watch import KeptSession
 from pursuit.web.serving.options import ServingOptions
 from pursuit.web.serving.problems import Full
 
-T = TypeVar("T")
 SCHEMA_VERSION = 3
 DATABASE_VARIABLE = "PURSUIT_DATABASE"
 SECONDS_TO_WAIT = 10
@@ -133,71 +130,13 @@ _WRITE = sa.update(SESSIONS).where(_ROW.id == sa.bindparam("wanted"), _ROW.revis
 _WRITE = _WRITE.values({name: sa.bindparam(name) for name in _WRITTEN}).returning(_ROW.truth)
 
 
-class SharedCommits:
-    """One thread writes to SQLite, which has one writer at a time, and commits together what came while it waited for
-    the disk. Nobody is told that something is kept before it is."""
-
-    def __init__(self, engine: Engine):
-        self._engine = engine
-        self._queue: queue.SimpleQueue[tuple[Callable[[Connection], Any], Future[Any]] | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
-
-    def do(self, work: Callable[[Connection], T]) -> T:
-        """What some work gives, once it is committed; raises OperationalError where its turn does not come."""
-        with self._starting:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="commits", daemon=True)
-                self._thread.start()
-        waiting: Future[T] = Future()
-        self._queue.put((work, waiting))
-        try:
-            return waiting.result(SECONDS_TO_WAIT)
-        except TimeoutError:
-            if waiting.cancel():
-                raise OperationalError(None, None, TimeoutError("The database is locked.")) from None
-            return waiting.result()  # it is being written: how that ends will be known
-
-    def end(self) -> None:
-        if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join()
-            self._thread = None
-
-    def _run(self) -> None:
-        while (first := self._queue.get()) is not None:
-            group, is_last = [first], False
-            while not self._queue.empty() and not is_last:
-                if (other := self._queue.get()) is None:
-                    is_last = True
-                else:
-                    group.append(other)
-            self._commit([one for one in group if one[1].set_running_or_notify_cancel()])
-            if is_last:
-                return
-
-    def _commit(self, group: list[tuple[Callable[[Connection], Any], Future[Any]]]) -> None:
-        try:
-            with self._engine.begin() as connection:
-                found = [work(connection) for work, _ in group]
-        except Exception as error:
-            if len(group) == 1 or isinstance(error, OperationalError):  # the database itself cannot be written
-                for _, waiting in group:
-                    waiting.set_exception(error)
-            else:  # one of them cannot: the others can
-                for one in group:
-                    self._commit([one])
-            return
-        for (_, waiting), value in zip(group, found, strict=True):
-            waiting.set_result(value)
-
-
 class Store:
     """Sessions in a database. Every call is a transaction of its own, and may come from any thread."""
 
     def __init__(self, url: str | URL):
-        self.engine = _engine(url)
-        self._commits = SharedCommits(self.engine) if self._is_sqlite else None
+        self.engine = self._writer = _engine(url)
+        if self._is_sqlite:  # which has one writer at a time: those who write wait in turn for one connection
+            self._writer = _engine(url, pool_size=1, max_overflow=0, pool_timeout=SECONDS_TO_WAIT)
         try:
             self._prepare()
         except SQLAlchemyError as error:
@@ -205,13 +144,6 @@ class Store:
                 f"The database {self.place} cannot be used: {first_line(error)} Check the address, and that you may "
                 "write there."
             ) from None
-
-    def _write(self, work: Callable[[Connection], T]) -> T:
-        """Do some work in a transaction; SQLite's share their commits, each of which waits for the disk."""
-        if self._commits is not None:
-            return self._commits.do(work)
-        with self.engine.begin() as connection:
-            return work(connection)
 
     @property
     def _is_sqlite(self) -> bool:
@@ -249,8 +181,7 @@ class Store:
             return version or SCHEMA_VERSION
 
     def close(self) -> None:
-        if self._commits is not None:
-            self._commits.end()
+        self._writer.dispose()
         self.engine.dispose()
 
     # ---- one session
@@ -279,13 +210,10 @@ class Store:
             has_picture=pixels is not None,
             owner=owner,
         )
-
-        def keep(connection: Connection) -> None:
+        with self._writer.begin() as connection:
             connection.execute(_INSERT, vars(session))
             if pixels is not None:
                 connection.execute(sa.insert(PICTURES).values(session=session.id, pixels=pixels))
-
-        self._write(keep)
         return session
 
     def read(self, session_id: str) -> StoredSession | None:
@@ -296,22 +224,19 @@ class Store:
     def write_all(self, moves: Sequence[tuple[StoredSession, SessionRecord, str]]) -> list[StoredSession | None]:
         """Keep what moves of several sessions led to, in one transaction, and give the sessions as they are then; None
         for one that was not any more as `before`."""
+        if not moves:
+            return []
         updated = now()
         values = [
             {"revision": before.revision + 1, "updated": updated, "fingerprint": fingerprint, **vars(record)}
             for before, record, fingerprint in moves
         ]
         seen = [{"wanted": before.id, "seen": before.revision} for before, _, _ in moves]
-
-        def keep(connection: Connection) -> dict[int, str | None]:
-            # In one order everywhere, so that no two processes wait for each other.
-            order = sorted(range(len(moves)), key=lambda i: moves[i][0].id)
+        order = sorted(range(len(moves)), key=lambda i: moves[i][0].id)  # or two processes might wait for each other
+        with self._writer.begin() as connection:
             rows = {i: connection.execute(_WRITE, {**values[i], **seen[i]}).first() for i in order}
-            return {i: row.truth for i, row in rows.items() if row is not None}
-
-        truths = self._write(keep) if moves else {}
         return [
-            replace(before, **values[i], truth=truths[i]) if i in truths else None
+            None if (row := rows[i]) is None else replace(before, **values[i], truth=row.truth)
             for i, (before, _, _) in enumerate(moves)
         ]
 
@@ -320,7 +245,8 @@ class Store:
         folded = None if truth is None else truth.casefold()
         values = {"truth": truth, "truth_folded": folded, "updated": now()}
         changed = sa.update(SESSIONS).where(_ROW.id == session_id).values(values)
-        return self._write(lambda connection: connection.execute(changed).rowcount == 1)
+        with self._writer.begin() as connection:
+            return connection.execute(changed).rowcount == 1
 
     def delete(self, session_id: str) -> bool:
         """Delete a session with its picture; whether there was one."""
@@ -331,8 +257,8 @@ class Store:
         return self._delete(_ROW.updated < than)
 
     def _delete(self, which: sa.ColumnElement[bool]) -> int:
-        # Pictures go with them.
-        n_deleted = self._write(lambda connection: connection.execute(sa.delete(SESSIONS).where(which)).rowcount)
+        with self._writer.begin() as connection:
+            n_deleted = connection.execute(sa.delete(SESSIONS).where(which)).rowcount  # pictures go with them
         if n_deleted and self._is_sqlite:
             with self.engine.connect() as connection:  # or the log before the file would still hold them
                 connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -419,7 +345,7 @@ def default_database(folders: Sequence[str]) -> str:
     return f"sqlite:///{user_data_path('pursuit', appauthor=False) / 'sessions' / f'{name}-{digest}.sqlite'}"
 
 
-def _engine(address: str | URL) -> Engine:
+def _engine(address: str | URL, **pool: int) -> Engine:
     try:
         url = make_url(address)
     except ArgumentError:
@@ -440,6 +366,7 @@ def _engine(address: str | URL) -> Engine:
             connect_args=arguments,
             pool_pre_ping=not is_sqlite,
             hide_parameters=True,  # an error is logged, and parameters are what people answered
+            **pool,
         )
     except ModuleNotFoundError as error:
         extra = "pursuit[postgres]" if error.name and error.name.startswith("psycopg") else str(error.name)
