@@ -1,9 +1,7 @@
 """The server as an application: routes, errors as sentences, and what guards them."""
 
-import json
 import logging
 import os
-import re
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -52,9 +50,9 @@ class Api(FastAPI):
         if self.openapi_schema is not None:
             return self.openapi_schema
         described = super().openapi()
-        received = _named_in(described, list(described["paths"].values()), "requestBody")
         for name, schema in described["components"]["schemas"].items():
-            if name not in received and name != "Problem" and "properties" in schema:
+            is_received = schema.get("additionalProperties") is False or name.startswith("Body_")  # or a form
+            if "properties" in schema and not is_received and name != "Problem":
                 schema["required"] = list(schema["properties"])
         for operation in [one for path in described["paths"].values() for one in path.values()]:
             for status, response in operation["responses"].items():
@@ -63,18 +61,6 @@ class Api(FastAPI):
                 for kind in set(response.get("content", ())) & {"image/png"}:
                     response["content"][kind]["schema"]["format"] = "binary"
         return described
-
-
-def _named_in(described: dict[str, Any], paths: list[dict[str, Any]], part: str) -> set[str]:
-    """The schemas that a part of the operations names, and those that these name."""
-    schemas = described["components"]["schemas"]
-    found: set[str] = set()
-    waiting = [operation.get(part) for path in paths for operation in path.values()]
-    while waiting:
-        names = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(waiting.pop()))) - found
-        found |= names
-        waiting += [schemas[name] for name in names]
-    return found
 
 
 def make_app(
