@@ -112,7 +112,6 @@ def test_dots_in_names_are_not_paths(write: Callable[..., Path]) -> None:
     table = ArrowSource(write("t.parquet", {"a.b": [1, 2], "a": ["x", "y"]}))
     assert values(table, "a") == ["x", "y"]
     assert values(table, "a.b") == [1.0, 2.0]
-    assert table.bounds(table.pieces[0], "a.b") == (1.0, 2.0)
 
 
 def test_texts_that_mean_missing(write: Callable[..., Path]) -> None:
@@ -197,25 +196,7 @@ def test_damaged_statistics_are_refused(write: Callable[..., Path], there: bytes
     path.write_bytes(whole[:start] + footer + len(footer).to_bytes(4, "little") + whole[-4:])
     table = ArrowSource(path)
     with pytest.raises(ValueError, match=message):
-        table.bounds(table.pieces[0], "a")
-
-
-def test_files_record_the_range_of_their_numbers(write: Callable[..., Path]) -> None:
-    columns = {
-        "a": [1.5, -2.0, None],
-        "b": [True, True, None],
-        "c": ["x", "y", "z"],
-        "n": pa.nulls(3),
-        "m": [{"k": 1}] * 3,
-    }
-    table = ArrowSource(write("t.parquet", {"m": columns.pop("m"), **columns}), drop=["m"])
-    (piece,) = table.pieces
-    assert table.bounds(piece, "a") == (-2.0, 1.5)
-    assert table.bounds(piece, "b") == (1.0, 1.0)
-    assert table.bounds(piece, "c") is None
-    assert table.bounds(piece, "n") is None
-    arrow = ArrowSource(write("t.arrow", {"a": [1.0]}))
-    assert arrow.bounds(arrow.pieces[0], "a") is None
+        values(table, "a")
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])

@@ -59,42 +59,24 @@ class _ParquetFile:
             self.metadata = file.metadata
             self.column_types, self.categorical = _column_types(file.schema_arrow, path)
         self.group_rows = [self.metadata.row_group(group).num_rows for group in range(self.metadata.num_row_groups)]
-        self._positions = {self.metadata.schema.column(i).path: i for i in range(self.metadata.num_columns)}
 
     def batches(self, piece: Piece, columns: list[str], chunk_rows: int) -> Iterator["pa.RecordBatch"]:
-        position, stop = 0, piece.start + piece.n_rows
-        # On other machines, reading a whole row group at once takes fewer requests.
-        for batch in self._read(piece.group, columns, chunk_rows, pre_buffer=not isinstance(self.path, Path)):
-            first, last = max(piece.start, position), min(stop, position + batch.num_rows)
-            if last > first:
-                yield batch.slice(first - position, last - first)
-            position += batch.num_rows
-            if position >= stop:
-                return
-
-    def _read(self, group: int, columns: list[str], chunk_rows: int, pre_buffer: bool) -> Iterator["pa.RecordBatch"]:
-        """The rows of a row group, which is read bit by bit or, with `pre_buffer` and where the file is small, at once:
-        bit by bit, a damaged page would be given as much memory as it says that it is long."""
         import pyarrow.parquet as pq
 
-        at_once = pre_buffer or (isinstance(self.path, Path) and self.path.stat().st_size <= READ_AHEAD)
+        # On other machines, reading a whole row group at once takes fewer requests. Here it is read bit by bit, unless
+        # the file is small: a damaged page would be given as much memory as it says that it is long.
+        at_once = not isinstance(self.path, Path) or self.path.stat().st_size <= READ_AHEAD
         size = 0 if at_once else max(4096, min(READ_AHEAD, READ_BYTES // len(columns)))
-        options = {"metadata": self.metadata, "buffer_size": size, "pre_buffer": pre_buffer}
+        position, stop = 0, piece.start + piece.n_rows
+        options = {"metadata": self.metadata, "buffer_size": size, "pre_buffer": not isinstance(self.path, Path)}
         with pq.ParquetFile(_source(self.path), **options) as file:
-            yield from file.iter_batches(chunk_rows, row_groups=[group], columns=columns)
-
-    def bounds(self, piece: Piece, name: str) -> tuple[float, float] | None:
-        # pyarrow ends the whole process over damaged statistics, unless it meets them while reading: then it raises.
-        with explained_errors(self.path):
-            next(self._read(piece.group, [name], 1, pre_buffer=False), None)
-        position = self._positions[name]
-        column = self.metadata.row_group(piece.group).column(position)
-        if column.physical_type != self.metadata.schema.column(position).physical_type:
-            raise ValueError(f"{self.path} is damaged: it says two things of the column '{name}'. Write it again.")
-        statistics = column.statistics
-        if statistics is None or not statistics.has_min_max or isinstance(statistics.min, str | bytes):
-            return None
-        return float(statistics.min), float(statistics.max)
+            for batch in file.iter_batches(chunk_rows, row_groups=[piece.group], columns=columns):
+                first, last = max(piece.start, position), min(stop, position + batch.num_rows)
+                if last > first:
+                    yield batch.slice(first - position, last - first)
+                position += batch.num_rows
+                if position >= stop:
+                    return
 
 
 class _ArrowFile:
@@ -122,9 +104,6 @@ class _ArrowFile:
             batch = reader.get_batch(piece.group).slice(piece.start, piece.n_rows).select(columns)
             for start in range(0, batch.num_rows, chunk_rows):
                 yield batch.slice(start, chunk_rows)
-
-    def bounds(self, piece: Piece, name: str) -> tuple[float, float] | None:
-        return None
 
 
 ArrowFile = _ParquetFile | _ArrowFile

@@ -446,10 +446,6 @@ class ArrowSource(FileSource):
         limit = share * arrow.sufficient_limit(most, n_held_out)
         return self.lowest(columns, lambda numbers: uniform_hash(numbers, seed), limit, most)
 
-    def bounds(self, piece: Piece, name: str) -> tuple[float, float] | None:
-        """The least and the greatest number of a column, if the file itself records them."""
-        return self.files[piece.file].bounds(piece, name)
-
     def fingerprint(self) -> str:
         """A hash of the files' names, sizes and footers, which list columns, row groups with their sizes and, where
         recorded, the least and greatest values. The data themselves are not read."""

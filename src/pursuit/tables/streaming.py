@@ -133,10 +133,7 @@ def find_labels(
 
 
 def find_values(table: ArrowSource, columns: Sequence[str], most: Mapping[str, int]) -> dict[str, SeenValues]:
-    """The values of columns, each until more than `most` are known and only the range matters.
-
-    Row groups whose numbers follow from the range that the file records are not read.
-    """
+    """The values of columns, each until more than `most` are known and only the range matters."""
     import pyarrow.compute as pc
 
     seen = {name: SeenValues(most[name]) for name in columns}
@@ -145,8 +142,6 @@ def find_values(table: ArrowSource, columns: Sequence[str], most: Mapping[str, i
         for piece in table.pieces:
             if seen[name].are_too_many and not is_numeric:
                 break
-            if is_numeric and _range_settles(seen[name], table, piece, name):
-                continue
             for _, chunk in table.chunks(piece, [name]):
                 if is_numeric:
                     bounds = pc.min_max(chunk[name]).as_py()
@@ -205,20 +200,6 @@ def _all_values(table: ArrowSource, seen: Mapping[str, SeenValues]) -> pd.DataFr
         else:
             columns[name] = pd.Series([*values, *missing], dtype=object)
     return pd.DataFrame(columns)
-
-
-def _range_settles(seen: SeenValues, table: ArrowSource, piece: Piece, name: str) -> bool:
-    """Whether the range that a file records for a row group says all there is to know about its numbers."""
-    bounds = table.bounds(piece, name)
-    if bounds is None:
-        return False
-    low, high = bounds
-    seen.widen(low, high)
-    seen.add([(low, 0), (high, 0)])
-    if low == high:  # empty cells may mean no, and these have to be counted
-        return len(seen.values) > 1
-    may_hold_more = table.column_types[name] == "numbers" or high - low > 1
-    return seen.are_too_many or not may_hold_more
 
 
 def _value_counts(column: "pa.ChunkedArray") -> Iterator[tuple[Any, int]]:
