@@ -281,6 +281,8 @@ def read_as(hint: Any, value: Any) -> Any:
             raise TypeError(f"{value!r:.100} is not a {hint.__name__}")
         declared = get_type_hints(hint)
         return hint(**{str(name): read_as(declared.get(str(name), Any), part) for name, part in value.items()})
+    if hasattr(hint, "__orig_bases__"):  # a class of tuples or lists
+        return hint(read_as(hint.__orig_bases__[0], value))
     if origin in (list, tuple):
         if not isinstance(value, list | tuple):
             raise TypeError(f"{value!r:.100} is not a list")

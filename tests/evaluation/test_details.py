@@ -145,4 +145,4 @@ def test_they_are_known_where_a_number_is_predicted() -> None:
         assert use.share_asked == pytest.approx(len(steps) / 100)
         if steps:
             assert use.mean_gained == pytest.approx(mean(step.gained for step in steps), abs=1e-4)
-    assert found.to_dict()["questions"] == found.questions.to_list()
+    assert list(found.to_dict()["questions"]) == found.questions.to_list()

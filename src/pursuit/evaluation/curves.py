@@ -130,13 +130,12 @@ class Evaluation:
         return html.block(title, html.paragraph(at_stop), html.table(("queries asked", "accuracy"), rows))
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "questions": self.questions and self.questions.to_list()}
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Evaluation":
         """What `to_dict` gave; raises TypeError or ValueError for anything else."""
-        uses = values.get("questions")
-        found: Evaluation = read_as(cls, {**values, "questions": None if uses is None else {"uses": uses}})
+        found: Evaluation = read_as(cls, values)
         return found
 
     def plot(self, path: str | Path | None = None, title: str = "", name: str = "accuracy") -> "Figure":

@@ -1,7 +1,6 @@
 """Results in detail: class by class with the confusion matrix, and query by query."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,11 +107,8 @@ class QuestionUse:
     """What it did tell: the entropy of the belief before it minus that after it."""
 
 
-@dataclass(frozen=True)
-class QuestionUses:
+class QuestionUses(tuple[QuestionUse, ...]):
     """The use of every query, those asked of most rows first."""
-
-    uses: tuple[QuestionUse, ...]
 
     @classmethod
     def of(cls, query_set: QuerySet, counts: QuestionCounts, n_rows: int) -> "QuestionUses":
@@ -135,20 +131,11 @@ class QuestionUses:
             )
             for query, asked, answered, positions, bits, gained, _ in zip(query_set.queries, *columns, strict=True)
         ]
-        return cls(tuple(sorted(uses, key=lambda use: (-use.share_asked, use.mean_position or math.inf))))
-
-    def __len__(self) -> int:
-        return len(self.uses)
-
-    def __iter__(self) -> Iterator[QuestionUse]:
-        return iter(self.uses)
-
-    def __getitem__(self, place: int) -> QuestionUse:
-        return self.uses[place]
+        return cls(sorted(uses, key=lambda use: (-use.share_asked, use.mean_position or math.inf)))
 
     def frame(self) -> pd.DataFrame:
         """A row a query."""
         return pd.DataFrame(self.to_list())
 
     def to_list(self) -> list[dict[str, Any]]:
-        return [asdict(use) for use in self.uses]
+        return [asdict(use) for use in self]

@@ -90,15 +90,12 @@ class RegressionEvaluation:
         return save_figure(figure, path)
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "questions": self.questions and self.questions.to_list()}
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "RegressionEvaluation":
         """What `to_dict` gave; raises TypeError or ValueError for anything else."""
-        questions = values.get("questions")
-        found: RegressionEvaluation = read_as(
-            cls, {**values, "questions": None if questions is None else {"uses": questions}}
-        )
+        found: RegressionEvaluation = read_as(cls, values)
         return found
 
 
