@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pursuit.evaluation.rollouts import Trace, placed, row_batches
+from pursuit.inference.cuts import pieces
 from pursuit.inference.pursuer import NO_ANSWER, Pursuer, label_list
 from pursuit.inference.rollout import RolloutStep
 from pursuit.inference.stopping import Budget, StoppingRule
@@ -24,8 +25,6 @@ MOST_QUESTIONS = 3
 
 MOST_CHOICES = 6
 """How many answers stand for themselves; of more, the rarest are put together."""
-MOST_CUTS = 2
-"""How often a range of numbers is cut."""
 SMALLEST_SHARE = 0.05
 """The least share of the rows that a range may have."""
 LEAST_GAIN = 0.02
@@ -217,40 +216,11 @@ def _values(query_set: QuerySet, query: int, x: Tensor) -> np.ndarray | None:
 
 
 def _ranges(values: np.ndarray, belief: np.ndarray) -> list[np.ndarray]:
-    """The rows (n,) of each range, from low to high: cut again and again where the doubt left is least."""
-    order = np.argsort(values, kind="stable")
-    parts, least = [order], max(1.0, SMALLEST_SHARE * len(values))
-    for _ in range(MOST_CUTS):
-        cuts = [_best_cut(values[part], belief[part], least) for part in parts]
-        gains = [gain for _, gain in cuts]
-        best = int(np.argmax(gains))
-        if gains[best] <= LEAST_GAIN * len(values):
-            break
-        place, part = cuts[best][0], parts[best]
-        parts[best : best + 1] = [part[:place], part[place:]]
-    return parts
-
-
-def _best_cut(values: np.ndarray, belief: np.ndarray, least: float) -> tuple[int, float]:
-    """Where to cut rows in rising order so that the mean beliefs on both sides leave the least doubt, and how much less
-    that is, summed over rows; a gain of 0 if nowhere. Equal values stay together."""
-    n = len(values)
-    below = np.arange(1, n)
-    allowed = (values[1:] > values[:-1]) & (below >= least) & (n - below >= least)
-    if not allowed.any():
-        return 0, 0.0
-    total = belief.cumsum(axis=0)
-    left = below * _entropy(total[:-1] / below[:, None])
-    right = (n - below) * _entropy((total[-1] - total[:-1]) / (n - below)[:, None])
-    gain = np.where(allowed, n * _entropy(total[-1:] / n) - left - right, -np.inf)
-    best = int(gain.argmax())
-    return best + 1, float(gain[best])
-
-
-def _entropy(belief: np.ndarray) -> np.ndarray:
-    """Of beliefs (n, C), in bits: (n,)."""
-    p = np.clip(belief, 1e-12, 1)
-    return -(p * np.log2(p)).sum(axis=1)
+    """The rows (n,) of each range, from low to high. Equal values stay together."""
+    order, n = np.argsort(values, kind="stable"), len(values)
+    rising = np.diff(values[order]) > 0
+    ranges = pieces(belief[order], np.ones(n), LEAST_GAIN * n, SMALLEST_SHARE * n, rising)
+    return [order[first:end] for first, end in ranges]
 
 
 def _in_words(

@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from pursuit.inference.cuts import pieces
 from pursuit.inference.pursuer import Pursuer, label_list, label_text
 from pursuit.inference.target_bins import target_of
 from pursuit.queries import Number, QuerySet
@@ -19,8 +21,8 @@ from pursuit.sessions.why import imagined_answers
 
 MOST_CHOICES = 6
 """Choices that have a branch of their own; of more, the least probable share one."""
-MOST_CUTS = 2
-"""How often the range of a number is cut."""
+LEAST_GAIN = 1e-3
+"""The bits about the result that cutting the range of a number must tell."""
 DONT_KNOW = "don't know"
 
 
@@ -203,10 +205,11 @@ def _number_branches(session: Session, query: int, after: After) -> list[Branch]
         if isinstance(one.text, Interval)
     ]
     if foreseen:
-        pieces = sorted(foreseen, key=lambda piece: piece[0])
-        edges = [end for end, _ in pieces[:-1]]
-        weights = [one.probability or 1 / len(pieces) for _, one in pieces]
-        parts = _parts(torch.tensor(weights).double(), torch.stack([one.posterior for _, one in pieces]).double())
+        ranges = sorted(foreseen, key=lambda one: one[0])
+        edges = [end for end, _ in ranges[:-1]]
+        weights = [one.probability or 1 / len(ranges) for _, one in ranges]
+        beliefs = torch.stack([one.posterior for _, one in ranges]).double().cpu().numpy()
+        parts = pieces(beliefs, np.array(weights), LEAST_GAIN)
     else:  # nobody foresees the answers: above and below the middle
         edges, weights, parts = [column.centre], [0.5, 0.5], [(0, 1), (1, 2)]
     low, high = column.seen or (column.centre - column.spread, column.centre + column.spread)
@@ -231,28 +234,3 @@ def _range_text(column: Number, above: float | None, up_to: float | None) -> str
     if up_to is None:
         return f"above {column.in_words(above)}"
     return f"above {column.in_words(above)}, up to {column.in_words(up_to)}"
-
-
-def _parts(weight: Tensor, belief: Tensor) -> list[tuple[int, int]]:
-    """Pieces in a few parts, each from its first to before its end, whose mean beliefs leave the least doubt."""
-    parts = [(0, len(weight))]
-    for _ in range(MOST_CUTS):
-        gains = []
-        for first, end in parts:
-            for cut in range(first + 1, end):
-                ends = ((first, end), (first, cut), (cut, end))
-                whole, left, right = (_doubt(weight[a:b], belief[a:b]) for a, b in ends)
-                gains.append((float(whole - left - right), (first, end), cut))
-        gain, part, cut = max(gains, default=(0.0, (0, 0), 0))
-        if gain <= 1e-3:
-            break
-        place = parts.index(part)
-        parts[place : place + 1] = [(part[0], cut), (cut, part[1])]
-    return parts
-
-
-def _doubt(weight: Tensor, belief: Tensor) -> Tensor:
-    """The entropy of the mean belief of pieces (n, C), times their weight (n,), in bits."""
-    total = weight.sum().clamp(min=1e-12)
-    mean = (weight[:, None] * belief).sum(dim=0) / total
-    return -total * torch.special.xlogy(mean, mean).sum() / math.log(2)
