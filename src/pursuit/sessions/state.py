@@ -5,7 +5,6 @@ The fields are those of the JSON that the server sends, so a field may be added 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -26,8 +25,6 @@ N_LABELS = 8
 """How many labels a belief names."""
 N_REASONS = 8
 """How many reasons for and against a result are given."""
-MOST_KEPT = 50_000
-"""How many questions of a query set are kept as they are put."""
 FEW_QUESTIONS = 10
 """Where no more questions than this are open, their number is reported as the most that may follow."""
 
@@ -84,31 +81,23 @@ class OpenQuestion:
     text: str
 
 
-class QuestionTexts:
-    """The queries of a query set as they are put to people, made once: every state has many of them."""
-
-    def __init__(self, query_set: QuerySet):
-        self._queries, self._patches, self._order = query_set.queries, query_set.patches, query_set.order
-        self.open = [OpenQuestion(query.name, query.text) for query in self._queries]
-        self.question = lru_cache(MOST_KEPT)(self._question)
-
-    def _question(self, index: int, number: int = 0) -> Question:
-        """A query that is asked as the question of this number."""
-        query = self._queries[index]
-        is_beforehand = self._order is not None and query.name in self._order.beforehand
-        options: dict[str, Any] = {}
-        kind: Any = "choice"
-        if self._patches is not None:
-            kind, options = "patch", {"patch": Patch(*self._patches.corner(index), self._patches.size)}
-        elif isinstance(query, Number):
-            kind = "date" if isinstance(query, Date) else "number"
-            options = {name: getattr(query, name) for name in ("low", "high", "seen", "centre", "decimals")}
-            options["has_time"] = isinstance(query, Date) and query.has_time
-            options["choices"] = _choices([NOT_GIVEN_TEXT] if query.may_be_missing else [])
-        else:
-            options = {"is_yes_no": is_yes_no(query), "choices": _choices(_in_order(query))}
-        shared = (query.name, query.text, query.help, query.unit, kind, number, is_beforehand, query.cost)
-        return Question(*shared, **options)
+def question_of(query_set: QuerySet, index: int, number: int = 0) -> Question:
+    """A query as it is put to a person, as the question of this number."""
+    query, patches, order = query_set.queries[index], query_set.patches, query_set.order
+    is_beforehand = order is not None and query.name in order.beforehand
+    options: dict[str, Any] = {}
+    kind: Any = "choice"
+    if patches is not None:
+        kind, options = "patch", {"patch": Patch(*patches.corner(index), patches.size)}
+    elif isinstance(query, Number):
+        kind = "date" if isinstance(query, Date) else "number"
+        options = {name: getattr(query, name) for name in ("low", "high", "seen", "centre", "decimals")}
+        options["has_time"] = isinstance(query, Date) and query.has_time
+        options["choices"] = _choices([NOT_GIVEN_TEXT] if query.may_be_missing else [])
+    else:
+        options = {"is_yes_no": is_yes_no(query), "choices": _choices(_in_order(query))}
+    shared = (query.name, query.text, query.help, query.unit, kind, number, is_beforehand, query.cost)
+    return Question(*shared, **options)
 
 
 def is_yes_no(query: Query) -> bool:
@@ -124,18 +113,14 @@ def _choices(texts: Sequence[str]) -> tuple[Choice, ...]:
     return tuple(Choice(text, text) for text in texts)
 
 
-_texts: WeakKeyDictionary[QuerySet, QuestionTexts] = WeakKeyDictionary()
+_open_questions: WeakKeyDictionary[QuerySet, list[OpenQuestion]] = WeakKeyDictionary()
 
 
-def texts_of(query_set: QuerySet) -> QuestionTexts:
-    if query_set not in _texts:
-        _texts[query_set] = QuestionTexts(query_set)
-    return _texts[query_set]
-
-
-def question_of(query_set: QuerySet, index: int, number: int = 0) -> Question:
-    """A query as it is put to a person, as the question of this number."""
-    return texts_of(query_set).question(index, number)
+def open_questions_of(query_set: QuerySet) -> list[OpenQuestion]:
+    """All queries as they may be told unasked, made once: every state has many of them."""
+    if query_set not in _open_questions:
+        _open_questions[query_set] = [OpenQuestion(query.name, query.text) for query in query_set.queries]
+    return _open_questions[query_set]
 
 
 # ---- a state
@@ -298,7 +283,7 @@ def state_of(
     expects_reports: bool,
 ) -> State:
     """The state after the moves of a `log`, whose `chain` this is; `also` are those of further targets."""
-    query_set, texts, open_queries = log.query_set, texts_of(log.query_set), log.open_queries()
+    query_set, open_queries = log.query_set, log.open_queries()
     done, image, logs = log.is_over, None, (log, *(log.others()[name] for name in also))
     if query_set.patches is not None:
         _, height, width = query_set.patches.image_shape
@@ -314,15 +299,15 @@ def state_of(
             sum(each.now.doubt for each in logs),
         ),
         questions_left=None if done else _questions_left(log, None if also else experience),
-        question=None if done else texts.question(log.next_query, log.next_number),
+        question=None if done else question_of(query_set, log.next_query, log.next_number),
         belief=belief_of(chain),
-        answers=tuple(_answers(log, chain, texts)),
+        answers=tuple(_answers(log, chain)),
         skipped=tuple(query_set.queries[query].name for query in log.now.put_off),
         can_undo=bool(log.moves),
         can_skip=log.can_skip,
         can_go_on=log.can_go_on,
         done=done,
-        open=() if image is not None else tuple(map(texts.open.__getitem__, open_queries)),
+        open=() if image is not None else tuple(map(open_questions_of(query_set).__getitem__, open_queries)),
         result=_result(log, chain, experience, accepted) if done else None,
         expects_reports=expects_reports,
         image=image,
@@ -361,7 +346,7 @@ def belief_of(chain: Chain, most: int = N_LABELS) -> Belief:
     return Belief(labels, n_others, others, number)
 
 
-def _answers(log: SessionLog, chain: Chain, texts: QuestionTexts) -> Iterator[GivenAnswer | Rejection]:
+def _answers(log: SessionLog, chain: Chain) -> Iterator[GivenAnswer | Rejection]:
     steps, number, before = iter(chain.steps), 0, chain.prior
     known, log.shown = log.shown, {}  # the state looked at last has all but the newest of them
     for move in log.moves:
@@ -372,7 +357,7 @@ def _answers(log: SessionLog, chain: Chain, texts: QuestionTexts) -> Iterator[Gi
             number += not step.volunteered
             key = id(step), number
             if key not in known:
-                question = texts.question(step.query, 0 if step.volunteered else number)
+                question = question_of(log.query_set, step.query, 0 if step.volunteered else number)
                 value = _value(log.query_set.queries[step.query], move.answer, step.answer)
                 gained, told = (
                     (None, None) if step.answer is None else (step.gained, divergence(before, step.posterior))
