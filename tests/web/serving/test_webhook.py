@@ -67,7 +67,7 @@ def to_the_end(client: Any) -> dict[str, Any]:
 def test_the_end_is_sent_once_signed_and_tried_again(
     models: ServedModels, receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    monkeypatch.setattr(Webhook.__init__, "__defaults__", ((0.0, 0.0, 0.0),))
+    monkeypatch.setattr(webhook, "PAUSES", (0.0, 0.0, 0.0))
     receiver.replies = [503, 302]
     database = f"sqlite:///{tmp_path / 'sessions.sqlite'}"
     with (
@@ -102,7 +102,7 @@ def test_the_end_is_sent_once_signed_and_tried_again(
 def test_who_cannot_be_reached_is_given_up_and_nobody_waits(
     models: ServedModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    monkeypatch.setattr(Webhook.__init__, "__defaults__", ((0.0,),))
+    monkeypatch.setattr(webhook, "PAUSES", (0.0,))
     database = f"sqlite:///{tmp_path / 'sessions.sqlite'}"
     with running(models, database, webhook="http://127.0.0.1:9", webhook_secret=SECRET) as client:
         assert to_the_end(client)["state"]["result"]
@@ -113,7 +113,7 @@ def test_who_cannot_be_reached_is_given_up_and_nobody_waits(
 def test_an_end_that_is_refused_holds_no_other_up(
     models: ServedModels, receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Webhook.__init__, "__defaults__", ((3600.0,),))
+    monkeypatch.setattr(webhook, "PAUSES", (3600.0,))
     receiver.replies = [400]
     database = f"sqlite:///{tmp_path / 'sessions.sqlite'}"
     with running(models, database, webhook=receiver.url, webhook_secret=SECRET) as client:

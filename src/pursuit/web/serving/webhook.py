@@ -40,7 +40,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 class Webhook:
     """Sends what was found out to an address, in a thread of its own: nobody who answers waits for it."""
 
-    def __init__(self, url: str, secret: str | None, pauses: tuple[float, ...] = PAUSES):
+    def __init__(self, url: str, secret: str | None):
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"A webhook is an address that begins with https:// or http://, not '{url}'.")
@@ -49,7 +49,7 @@ class Webhook:
                 f"What is sent to a webhook is signed: put a secret of at least {LEAST_CHARACTERS} characters into "
                 f"{SECRET_VARIABLE}, and give it to the program that receives it."
             )
-        self._url, self._secret, self._pauses = url, secret, pauses
+        self._url, self._secret = url, secret
         self._shown = f"{parts.scheme}://{parts.hostname}"
         self._waiting: queue.PriorityQueue[tuple[float, int, str, bytes]] = queue.PriorityQueue()
         """When each is due, the number of the attempt, whose end it is, and what to send."""
@@ -84,14 +84,14 @@ class Webhook:
         if problem is None:
             logger.info("The end of %s… was sent to %s at attempt %d.", name, self._shown, n)
             return
-        is_last = n > len(self._pauses)
+        is_last = n > len(PAUSES)
         logger.log(
             logging.ERROR if is_last else logging.WARNING,
             "The end of %s… could not be sent to %s at attempt %d (%s)%s.",
             *(name, self._shown, n, problem, ", and is given up" if is_last else ""),
         )
         if not is_last:
-            self._waiting.put((time.monotonic() + self._pauses[n - 1], n + 1, name, body))
+            self._waiting.put((time.monotonic() + PAUSES[n - 1], n + 1, name, body))
 
     def _attempt(self, body: bytes) -> str | None:
         """What went wrong, if anything."""
