@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from pursuit.evaluation import figures
 from pursuit.evaluation.calibration import ReliabilityBin
 from pursuit.evaluation.counts import count_classes
 from pursuit.evaluation.curves import AtStop, Evaluation
@@ -284,7 +285,7 @@ def test_an_unknown_patch_stays_unseen_and_a_given_one_is_seen() -> None:
     assert outlines(figure.axes[2])[0].get_linestyle() in (":", "dotted")
 
 
-def test_long_chains_are_thinned_evenly_between_first_and_last() -> None:
+def test_long_chains_are_thinned_evenly_between_first_and_last(monkeypatch: pytest.MonkeyPatch) -> None:
     query_set = PatchQueries((1, 28, 28), 3)
     chain = make_chain(45, tuple("0123456789"))
     figure = image_chain(chain, query_set, torch.zeros(1, 28, 28))
@@ -293,7 +294,8 @@ def test_long_chains_are_thinned_evenly_between_first_and_last() -> None:
     assert (numbers[0], numbers[-1]) == (1, 45)
     assert set(np.diff(numbers)) == {4}
     for n, shown in ((1, ["the picture", "step 45"]), (2, ["the picture", "step 1", "step 45"])):
-        assert titles(image_chain(chain, query_set, torch.zeros(1, 28, 28), max_steps=n)) == shown
+        monkeypatch.setattr(figures, "MOST_PICTURES", n)
+        assert titles(image_chain(chain, query_set, torch.zeros(1, 28, 28))) == shown
 
 
 @pytest.mark.parametrize("n_steps", [0, 1])
@@ -324,11 +326,9 @@ def test_only_patches_are_drawn_on_an_image() -> None:
         image_chain(make_chain(1), ColumnQueries([yes_no("a")]), torch.zeros(1, 4, 4))
 
 
-def test_wrong_images_and_step_numbers_are_refused() -> None:
+def test_wrong_images_are_refused() -> None:
     with pytest.raises(ValueError, match="One image of shape"):
         image_chain(make_chain(1), PatchQueries((1, 4, 4), 2), torch.zeros(1, 1, 4, 4))
-    with pytest.raises(ValueError, match="At least one step"):
-        image_chain(make_chain(1), PatchQueries((1, 4, 4), 2), torch.zeros(1, 4, 4), max_steps=0)
 
 
 # --- answer_chain ---
@@ -349,8 +349,9 @@ def test_questions_without_an_answer_are_grey_and_all_others_alike() -> None:
     assert_nothing_cut_off(figure)
 
 
-def test_columns_are_ordered_by_the_final_posterior() -> None:
-    figure = answer_chain(make_chain(4, ("ant", "bee", "cat", "dog", "eel", "fox")), top=4)
+def test_columns_are_ordered_by_the_final_posterior(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "TOP_CLASSES", 4)
+    figure = answer_chain(make_chain(4, ("ant", "bee", "cat", "dog", "eel", "fox")))
     axes = figure.axes[0]
     names = [label.get_text() for label in axes.get_xticklabels()]
     assert names[0] == "eel"  # the favourite of the fourth and last step
@@ -358,10 +359,11 @@ def test_columns_are_ordered_by_the_final_posterior() -> None:
     assert np.asarray(axes.images[0].get_array()).shape == (5, 4)
 
 
-def test_the_prediction_has_a_column_even_if_others_were_once_more_probable() -> None:
+def test_the_prediction_has_a_column_even_if_others_were_once_more_probable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "TOP_CLASSES", 1)
     certain, doubtful = torch.tensor([0.0, 0.1, 0.9]), torch.tensor([0.4, 0.3, 0.3])
     steps = (ChainStep(0, "a", "a?", "yes", certain), ChainStep(1, "b", "b?", "yes", doubtful))
-    figure = answer_chain(Chain(("cat", "dog", "owl"), certain, steps), top=1)
+    figure = answer_chain(Chain(("cat", "dog", "owl"), certain, steps))
     assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["cat"]
 
 
@@ -396,19 +398,15 @@ def test_nothing_is_cut_off(n_steps: int, classes: tuple[str, ...]) -> None:
     assert all(lower.y1 <= upper.y0 for upper, lower in pairwise(boxes))
 
 
-def test_at_least_one_class_is_shown() -> None:
-    with pytest.raises(ValueError, match="At least one class"):
-        answer_chain(make_chain(1), top=0)
-    with pytest.raises(ValueError, match="At least one class and one step"):
-        answer_chain(make_chain(1), max_steps=0)
-
-
 @pytest.mark.parametrize(
     ("n_steps", "max_steps", "numbers"), [(9, 4, 4), (9, 9, 9), (9, 1, 1), (50, 12, 12), (0, 5, 0)]
 )
-def test_long_answer_chains_are_thinned_and_keep_their_numbers(n_steps: int, max_steps: int, numbers: int) -> None:
+def test_long_answer_chains_are_thinned_and_keep_their_numbers(
+    n_steps: int, max_steps: int, numbers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "MOST_ROWS", max_steps)
     chain = make_chain(n_steps, n_given=1)
-    figure = answer_chain(chain, max_steps=max_steps)
+    figure = answer_chain(chain)
     axes = figure.axes[0]
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels[:2] == ["given: Was it given?  yes", "start"]
@@ -490,8 +488,9 @@ def test_a_row_a_step_shows_the_mean_and_the_interval(tmp_path: Path) -> None:
     assert [text.get_text() for text in axes.texts] == [BINS.text(mean) for mean in shown.tolist()]
 
 
-def test_long_chains_of_a_number_are_thinned() -> None:
-    (axes,) = number_chain(house(100), max_steps=10).axes
+def test_long_chains_of_a_number_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "MOST_ROWS", 10)
+    (axes,) = number_chain(house(100)).axes
     labels = [tick.get_text() for tick in axes.get_yticklabels()]
     assert len(labels) == 12
     assert labels[-1].startswith("100.")

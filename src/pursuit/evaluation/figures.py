@@ -43,8 +43,11 @@ FEW_CURVES = 3
 """Up to this many curves have a dot at every number of queries, and each stop an entry in the legend."""
 MOST_NAMED_CLASSES = 40
 """Up to this many classes of a confusion matrix have names, and cells with numbers."""
-MAX_BARS, TOP_BARS = 12, 10
-"""Up to MAX_BARS classes all have a bar; of more, only the TOP_BARS most probable."""
+MAX_BARS, TOP_CLASSES = 12, 10
+"""Up to MAX_BARS classes all have a bar; of more, and in a heat map, only the TOP_CLASSES most probable at any time."""
+MOST_PICTURES, MOST_ROWS = 12, 40
+"""Steps of a chain that are shown, as pictures and as rows; longer chains are thinned evenly, and keep the first step,
+the last and the true numbers."""
 SHOWN_PROBABILITY = 0.005
 """Cells of a heat map of probabilities above this have a number."""
 PICTURE_WIDTH, INTERVAL_WIDTH = 2.4, 4.0
@@ -277,27 +280,17 @@ def draw_chain(
 
 
 def image_chain(
-    chain: Chain,
-    query_set: QuerySet,
-    x: Tensor,
-    path: str | Path | None = None,
-    title: str = "",
-    max_steps: int = 12,
+    chain: Chain, query_set: QuerySet, x: Tensor, path: str | Path | None = None, title: str = ""
 ) -> "Figure":
-    """A column a step: the patches of image `x` (C, H, W) seen so far, and below them the posterior.
-
-    The first column is the whole image and the prior. Chains of more than `max_steps` are thinned evenly, keeping the
-    first and the last step; columns bear the true number of their step.
-    """
+    """A column a step: the patches of image `x` (C, H, W) seen so far, and below them the posterior. The first column
+    is the whole image and the prior."""
     if query_set.patches is None:
         raise ValueError(f"Only queries about patches of an image can be drawn on it, not {query_set}.")
     if tuple(x.shape) != query_set.patches.image_shape:
         raise ValueError(f"One image of shape {query_set.patches.image_shape} is expected, not {tuple(x.shape)}.")
-    if max_steps < 1:
-        raise ValueError(f"At least one step must be shown, not {max_steps}.")
-    shown = [0, *_thinned(len(chain), max_steps)]
+    shown = [0, *_thinned(len(chain), MOST_PICTURES)]
     beliefs = _beliefs(chain)  # (T + 1, C)
-    classes = np.arange(len(chain.classes)) if len(chain.classes) <= MAX_BARS else _top_classes(beliefs, TOP_BARS)
+    classes = np.arange(len(chain.classes)) if len(chain.classes) <= MAX_BARS else _top_classes(beliefs, TOP_CLASSES)
     names = [shorten(str(chain.classes[c]), CLASS_WIDTH) for c in classes]
     picture, bars = 1.25 * x.shape[1] / x.shape[2], max(0.7, 0.17 * len(classes))  # heights in inches
     figure = new_figure(1.3 * len(shown) + CHARACTER * max(map(len, names)) + 0.3, picture + bars + 1.2, title)
@@ -353,23 +346,12 @@ def _draw_bars(axes: "Axes", belief: np.ndarray, classes: np.ndarray, names: Seq
 
 
 def answer_chain(
-    chain: Chain,
-    path: str | Path | None = None,
-    title: str = "",
-    top: int = 10,
-    max_steps: int = 40,
-    picture: np.ndarray | None = None,
+    chain: Chain, path: str | Path | None = None, title: str = "", picture: np.ndarray | None = None
 ) -> "Figure":
-    """The posterior as a heat map: a row a step, a column for each of the `top` classes most probable at any time.
-
-    Columns are ordered by the final posterior. Questions without an answer are grey.
-    Chains of more than `max_steps` are thinned evenly, keeping the first and the last step and their true numbers. A
-    `picture` (H, W, 3) of what the questions are about stands beside them.
-    """
-    if top < 1 or max_steps < 1:
-        raise ValueError(f"At least one class and one step must be shown, not {top} and {max_steps}.")
-    rows = _ChainRows.of(chain, max_steps)
-    classes = _top_classes(_beliefs(chain), top)
+    """The posterior as a heat map: a row a step, a column a class, ordered by the final posterior. Questions without an
+    answer are grey. A `picture` (H, W, 3) of what the questions are about stands beside them."""
+    rows = _ChainRows.of(chain)
+    classes = _top_classes(_beliefs(chain), TOP_CLASSES)
     beliefs = _beliefs(chain)[[0, *rows.steps]]
     names = [shorten(str(chain.classes[c]), CLASS_WIDTH) for c in classes]
     row_height = 0.29 if rows.n_lines == len(rows.labels) else 0.36
@@ -402,12 +384,12 @@ def answer_chain(
     return save_figure(figure, path)
 
 
-def number_chain(chain: Chain, path: str | Path | None = None, title: str = "", max_steps: int = 40) -> "Figure":
+def number_chain(chain: Chain, path: str | Path | None = None, title: str = "") -> "Figure":
     """The belief about a number as intervals, a row a step: 90 % of it within the thin line, half within the thick
     one, and its mean as a point."""
     if chain.target is None:
         raise ValueError("This chain predicts a class: draw it with answer_chain.")
-    rows = _ChainRows.of(chain, max_steps)
+    rows = _ChainRows.of(chain)
     posterior = torch.stack([chain.prior, *(chain.steps[n - 1].posterior for n in rows.steps)])
     lowest, low, _, high, highest = chain.target.quantiles(posterior, LEVELS).T.tolist()
     means = chain.target.mean(posterior).tolist()
@@ -437,8 +419,8 @@ class _ChainRows(NamedTuple):
     colours: list[str]
 
     @classmethod
-    def of(cls, chain: Chain, max_steps: int) -> "_ChainRows":
-        steps = _thinned(len(chain), max_steps)
+    def of(cls, chain: Chain) -> "_ChainRows":
+        steps = _thinned(len(chain), MOST_ROWS)
         asked = [chain.steps[n - 1] for n in steps]
         given = [_query_and_answer("given:", step) for step in chain.initially_known]
         labels = [*given, "start", *(_query_and_answer(f"{n}.", step) for n, step in zip(steps, asked, strict=True))]
