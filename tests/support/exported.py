@@ -68,7 +68,7 @@ def part(page: Path, name: str) -> bytes:
 
 def decompressed(text: str) -> bytes:
     """The bytes that `compressed` made a text of."""
-    return zlib.decompress(base64.b85decode(text.replace(",", "<")))
+    return zlib.decompress(base64.b64decode(text))
 
 
 def split(data: bytes, shapes: Sequence[Mapping[str, int]]) -> list[Packed]:

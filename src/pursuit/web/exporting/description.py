@@ -56,9 +56,8 @@ def pack(weight: Tensor, bits: int) -> Packed:
 
 
 def compressed(data: bytes) -> str:
-    """Bytes as text: base 85, which is shorter than base 64, without the one character that means something inside of
-    a script element."""
-    return base64.b85encode(zlib.compress(data, level=9)).decode().replace("<", ",")
+    """Bytes as text."""
+    return base64.b64encode(zlib.compress(data, level=9)).decode()
 
 
 def rounded(weight: Tensor, bits: int) -> Tensor:
