@@ -1,4 +1,4 @@
-"""The scripts of a page as one text without imports, comments and indentation, for a file that must be whole by itself.
+"""The scripts of a page as one text without imports, for a file that must be whole by itself.
 
 Scripts are modules that import by name. Put one after the other they are a single module, so no two of them may give
 the same name to something at their top."""
@@ -32,7 +32,7 @@ def bundle(entry: str) -> str:
     names = [name for text in texts for name in TOP.findall(text)]
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"Scripts of one page both have {', '.join(sorted(twice))} at their top: rename one of them.")
-    return "(() => {\n" + "".join(map(small_script, texts)) + "})();"
+    return "(() => {\n" + "".join(texts) + "})();"
 
 
 def _in_order(entry: str) -> list[str]:
@@ -47,19 +47,6 @@ def _in_order(entry: str) -> list[str]:
 
     visit(entry)
     return found
-
-
-def small_script(text: str) -> str:
-    """A script without empty lines, indentation, and comments that stand on lines of their own."""
-    text = re.sub(r"^ */\*\*.*?\*/\n", "", text, flags=re.M | re.S)
-    lines = (line.strip() for line in text.splitlines())
-    return "".join(f"{line}\n" for line in lines if line and not line.startswith("//"))
-
-
-def small_style(text: str) -> str:
-    """A style sheet without comments, empty lines and indentation."""
-    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
-    return "".join(f"{line.strip()}\n" for line in text.splitlines() if line.strip())
 
 
 def load_by_title(folders: Iterable[str | Path], first: str) -> "dict[str, PursuitEstimator]":

@@ -21,7 +21,7 @@ from pursuit.queries import Questions
 from pursuit.report.facts import count
 from pursuit.report.measured import Measured, kept
 from pursuit.version import __version__
-from pursuit.web.bundle import LANGUAGES, bundle, part, small_script, small_style, title_of
+from pursuit.web.bundle import LANGUAGES, bundle, part, title_of
 from pursuit.web.exporting.description import Tensors, compressed, describe_model, exportable, suitable_widths
 
 __all__ = ["Exported", "export"]
@@ -99,8 +99,8 @@ def render(described: dict[str, Any], weights: bytes) -> str:
     """The page of a model."""
     words = {code: json.loads(part(f"interview/{code}.json")) for code in LANGUAGES}
     own = words[described["language"] or LANGUAGES[0]]
-    program, loader = bundle("exporting/start.js"), small_script(part("exporting/loader.js"))
-    style = small_style(part("interview/page.css"))
+    program, loader = bundle("exporting/start.js"), part("exporting/loader.js")
+    style = part("interview/page.css")
     fingerprint = hashlib.sha256(weights).hexdigest()[:12]  # by which a browser keeps interviews of models apart
     page = {"program": program, "words": words, "model": {**described, "fingerprint": fingerprint}}
     parts = {

@@ -21,7 +21,7 @@ from pursuit.queries import DoubtfulAnswer, Questions
 from pursuit.report.measured import kept
 from pursuit.sessions.session import Session, make_move
 from pursuit.sessions.state import question_of
-from pursuit.web.bundle import LANGUAGES, bundle, part, small_style, title_of
+from pursuit.web.bundle import LANGUAGES, bundle, part, title_of
 
 FRAME = """<!doctype html><html lang="{language}"><head><meta charset="utf-8"><title>pursuit</title>
 <style>{style}</style></head><body><header id="head"></header><main id="main"></main>
@@ -75,7 +75,7 @@ class Interview(anywidget.AnyWidget):
             "language": language,
         }
         page = json.dumps(values).replace("<", "\\u003c")  # nothing in it may end the script
-        style = small_style(part("interview/page.css"))
+        style = part("interview/page.css")
         return FRAME.format(
             language=language or LANGUAGES[0], style=style, page=page, program=bundle("widget/start.js")
         )
