@@ -8,7 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pursuit
+
 FINE, REFUSED, BAD = "fine", "refused", "bad"
+OURS = Path(pursuit.__file__).parent
 MOST_BYTES = 3 << 30
 """Memory that a worker may ask for beyond what it starts with, in addresses."""
 MOST_RESIDENT = 1 << 30
@@ -128,7 +131,7 @@ def _place(error: BaseException) -> str:
     place, trace = "", error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
-        if "/pursuit/" in name:
+        if Path(name).is_relative_to(OURS):
             place = f" ({Path(name).name}:{trace.tb_lineno})"
         trace = trace.tb_next
     return place
