@@ -452,6 +452,7 @@ def test_the_cost_of_many_labels_is_told_before_it_is_paid(monkeypatch: pytest.M
         NaiveBayesIPClassifier(random_state=0).fit(X, y)
 
 
+@pytest.mark.programs
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="the system does not say what is free")
 def test_free_memory_ends_at_the_limit_of_the_process() -> None:
     script = """

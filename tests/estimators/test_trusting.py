@@ -171,6 +171,7 @@ def test_the_size_of_what_is_broadcast(shapes: list[list[int]]) -> None:
     assert _broadcast_size([torch.empty(shape) for shape in shapes]) == expected
 
 
+@pytest.mark.programs
 def test_loading_does_not_import_torchs_compiler(tmp_path: Path) -> None:
     """It takes seconds, and `torch.broadcast_shapes` brings its symbols."""
     NaiveBayesIPClassifier(PatchQueries((1, 8, 8), 2, 2)).fit(RNG.integers(0, 2, (20, 8, 8)), np.arange(20) % 2).save(

@@ -95,6 +95,7 @@ def model() -> NaiveBayesIPClassifier:
 
 
 @cache
+@cache
 def played(n: int, flip: float = 0.1, coin: float | None = None, unknown: str = "") -> list[KeptSession]:
     """Sessions with people whose answers are wrong as often as `flip` says."""
     rng = np.random.default_rng(5)
@@ -303,7 +304,10 @@ def test_truths_that_come_late_take_no_evidence_back() -> None:
     assert found[-1] > 10
 
 
-@pytest.mark.parametrize(("is_sooner", "settled_after"), [(False, 0), (True, 30), (True, 0)])
+@pytest.mark.parametrize(
+    ("is_sooner", "settled_after"),
+    [(False, 0), *(pytest.param(True, days, marks=pytest.mark.slow) for days in (30, 0))],
+)
 def test_false_alarms_are_as_rare_as_is_said_however_late_truths_come(is_sooner: bool, settled_after: int) -> None:
     """Looked at now and then. Where wrong results are known sooner than right ones, they wait until both are."""
     rng, rate, n_models, n_alarms = np.random.default_rng(0), 0.1, 200, 0

@@ -268,6 +268,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.programs
 def test_what_a_killed_queue_began_ends_with_it(tmp_path: Path) -> None:
     script = tmp_path / "begins.py"
     script.write_text(CHILD, encoding="utf-8")
