@@ -188,16 +188,15 @@ def training_bar(title: str, console: Console = err) -> "AbstractContextManager[
 @contextmanager
 def rows_bar(title: str, console: Console = err) -> Iterator[Callable[[int], None]]:
     """A counter of rows; gives the function that takes the number of rows done."""
-
-    def done(n_rows: int) -> str:
-        return f"{title}: {n_rows:,} row" + ("" if n_rows == 1 else "s")
+    from pursuit.report.facts import count
 
     if not console.is_terminal:
         from pursuit.training.progress import lines
 
         with lines(console) as show:
-            yield lambda n_rows: show(done(n_rows))
+            yield lambda n_rows: show(f"{title}: {count(n_rows, 'row')}")
         return
     with Progress(TextColumn("{task.description}"), console=console) as progress:
-        bar = progress.add_task(escaped(title))
-        yield lambda n_rows: progress.update(bar, description=escaped(done(n_rows)))
+        title = escaped(title)
+        bar = progress.add_task(title)
+        yield lambda n_rows: progress.update(bar, description=f"{title}: {count(n_rows, 'row')}")

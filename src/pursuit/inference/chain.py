@@ -125,8 +125,8 @@ class Chain:
         return html.block(title, html.table(header, rows), *map(html.paragraph, self._remarks()))
 
     def _lines(self) -> list[tuple[str, str, str, str, Tensor | None]]:
-        """What is shown line by line: a number, or + for what nobody asked for; the query, its answer, the bits
-        expected of it, and the belief after it."""
+        """A line for each step: its number (+ for an answer that was not asked for), query, answer, expected bits and
+        posterior."""
         lines: list[tuple[str, str, str, str, Tensor | None]] = [
             ("+", step.text, step.answer or UNKNOWN, "", None) for step in self.initially_known
         ]

@@ -1,6 +1,4 @@
-"""Answers in order, such as numbers, in a few pieces: cut where the beliefs after them differ most."""
-
-from typing import Any
+"""Ordered answers, such as numbers, cut into a few pieces by the posteriors that follow them."""
 
 import numpy as np
 
@@ -9,17 +7,21 @@ TINY = 1e-12
 
 
 def pieces(
-    belief: np.ndarray, weight: np.ndarray, least_gain: float, least_weight: float = 0.0, may_cut: Any = True
+    belief: np.ndarray,
+    weight: np.ndarray,
+    least_gain: float,
+    least_weight: float = 0.0,
+    may_cut: np.ndarray | bool = True,
 ) -> list[tuple[int, int]]:
-    """Pieces of n answers in order, each from its first to before its end, by the `belief` (n, C) after every answer
-    and its `weight` (n,).
+    """The first and the last index (exclusive) of each piece of n ordered answers with posteriors `belief` (n, C) and
+    weights (n,).
 
-    Cuts leave the least doubt in the mean beliefs on both sides, each at least `least_gain` bits less than before,
-    summed by weight. A piece has at least a weight, and `may_cut` (n - 1,) says behind which answers cuts may be.
+    Greedy: each cut reduces the weighted entropy of the mean posteriors most, and by more than `least_gain` bits. Every
+    piece weighs at least `least_weight`; cuts are allowed behind answers where `may_cut` (n - 1,) is true.
     """
     mass = np.concatenate([np.zeros((1, belief.shape[1])), (weight[:, None] * belief).cumsum(axis=0)])
     reached = np.concatenate([[0.0], weight.cumsum()])
-    may_cut = np.broadcast_to(may_cut, len(weight) - 1)
+    allowed = np.broadcast_to(may_cut, len(weight) - 1)
 
     def doubt(first: np.ndarray, end: np.ndarray) -> np.ndarray:
         """The entropy of the mean beliefs of pieces, times their weights, in bits."""
@@ -27,10 +29,10 @@ def pieces(
         return -(own * np.log2(np.clip(own / np.maximum(total, TINY)[:, None], TINY, 1))).sum(axis=1)
 
     def best_cut(first: int, end: int) -> tuple[float, int]:
-        """How much a cut within a piece gains, and where; 0 if there is none."""
+        """The gain and the position of the best cut of a piece; a gain of 0 if none is allowed."""
         cuts = np.arange(first + 1, end)
         smaller = np.minimum(reached[cuts] - reached[first], reached[end] - reached[cuts])
-        cuts = cuts[(smaller >= least_weight) & may_cut[cuts - 1]]
+        cuts = cuts[(smaller >= least_weight) & allowed[cuts - 1]]
         if not len(cuts):
             return 0.0, first
         starts, ends = np.full_like(cuts, first), np.full_like(cuts, end)

@@ -68,8 +68,8 @@ class HistoryState:
 
 
 class EvidenceState(HistoryState):
-    """A state whose answers add evidence for the classes. Which rows these are (B,), what was asked (B, Q) and the
-    evidence (B, C), logarithms of joint probabilities, are set by whoever knows how."""
+    """A state whose answers add evidence for the classes. Subclasses set the numbers of the rows (B,), the queries
+    asked (B, Q) and the evidence (B, C), logarithms of joint probabilities."""
 
     _rows: Tensor
     _asked: Tensor

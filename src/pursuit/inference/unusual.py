@@ -109,8 +109,8 @@ def unusual_of(pursuer: Pursuer, x: Tensor, chain: Chain) -> Unusual | None:
 
 
 def alarm_limits(odd: Tensor, n_known: Tensor, groups: Tensor) -> Tensor:
-    """From what oddness on answers are unusual (Q + 1,), by how many are known: so that of rows like these (N, T)
-    a share of `FALSE_ALARMS` is found unusual at any step. Numbers of the same group (Q + 1,) are judged together."""
+    """Thresholds of oddness (Q + 1,) by the number of known answers, such that a share of `FALSE_ALARMS` of rows like
+    these (N, T) is above them at any step. Numbers in the same group (Q + 1,) share a threshold."""
     worst = _worst_by_group(odd, n_known, groups)  # (N, G)
     tails = [_Tail.of(column[torch.isfinite(column)]) for column in worst.T]
     rarity = torch.stack([tail.rarity(column) for tail, column in zip(tails, worst.T, strict=True)], dim=1)  # (N, G)

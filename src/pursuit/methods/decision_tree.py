@@ -264,7 +264,7 @@ class TreeClassifier(MethodClassifier):
 
     Settings = TreeSettings
     settings: TreeSettings | None = None
-    """How the tree is pruned. By default as cross-validation chooses."""
+    """Strength of pruning; by default chosen by cross-validation."""
 
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> DecisionTree:
         rows, n_classes = rows_in_memory(rows, GROWING_ROWS, seed), len(self.classes_)

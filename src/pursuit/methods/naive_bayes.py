@@ -264,7 +264,7 @@ class NaiveBayesIPClassifier(MethodClassifier):
 
     Settings = NaiveBayesSettings
     settings: NaiveBayesSettings | None = None
-    """How answers are counted, and whether costs matter in what is asked."""
+    """Smoothing, bins of numbers, and whether queries are chosen by bits per unit of cost."""
 
     def learn(self, query_set: QuerySet, rows: RowSource, seed: int, run: TrainingRun) -> NaiveBayesIP:
         counted = rows_in_memory(rows, COUNTED_ROWS, seed)

@@ -88,9 +88,10 @@ SHORT_YEARS = [
     *(date + time for date in ("%d.%m.%y", "%d/%m/%y", "%m/%d/%y") for time in TIMES),
     *("%d %b %y", "%d-%b-%y", "%d%b%y"),
 ]
-"""Years of two digits, from 69 on of the last century: read where no date then lies far ahead, as of a birth in 45."""
+"""Dates with two-digit years; 69 to 99 are 1969 to 1999. A pattern is refused if it puts a date far into the future, as
+a birth in 45 would be."""
 LATEST = 366.0
-"""How many days ahead such dates may lie."""
+"""Most days from today to a date with such a year."""
 
 
 def check_column_types(column_types: Mapping[Any, str], names: Sequence[str]) -> dict[str, ColumnType]:

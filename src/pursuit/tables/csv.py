@@ -370,7 +370,8 @@ def read_csv(
     if options.decimal is None:
         between = "\t" if text.is_converted else layout.separator
         with_commas, grouped = _decimal_comma_columns(with_digits, between), _grouped_money(with_digits)
-    as_usual = options.decimal is None and options.usual_decimal == "," != layout.separator and not with_commas
+    has_usual = options.usual_decimal == "," and layout.separator != ","
+    as_usual = has_usual and options.decimal is None and not with_commas
     if with_commas or grouped or options.decimal == "," or as_usual:
         written, are_sure = _parse(text, layout, options, dtype=str), options.decimal == ","
         names = list(written.columns)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event, insert, text
 
-from pursuit.web.serving.interviews import Interviews
+from pursuit.web.serving.interviews import UNWRITABLE, Interviews
 from pursuit.web.serving.models import ServedModels, load_models
 from pursuit.web.serving.problems import Outdated
 from pursuit.web.serving.schemas import Move
@@ -177,6 +177,16 @@ def test_nothing_is_kept_of_what_is_deleted(models: ServedModels, tmp_path: Path
     with store.engine.connect() as connection:
         assert connection.scalar(text("select count(*) from pursuit_sessions")) == 0
         assert connection.scalar(text("select count(*) from pursuit_pictures")) == 0
+    store.close()
+
+
+def test_who_waits_too_long_to_write_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pursuit.web.serving.store.SECONDS_TO_WAIT", 0.1)
+    store = Store(f"sqlite:///{tmp_path / 'a.sqlite'}")
+    with store._writer.connect(), pytest.raises(UNWRITABLE):
+        store.create("m", "f", "", NOTHING_YET, None)
+    store.create("m", "f", "", NOTHING_YET, None)
+    assert store.count() == 1
     store.close()
 
 
