@@ -115,9 +115,9 @@ def longest(task: str, method: str) -> PaperRun | None:
     return way(task, method, effort=max(efforts)) if efforts else None
 
 
-def g_ip_rows(task: str) -> int:
-    """The number of test rows that G-IP is measured on."""
-    return min((run.rows for run in PLAN if run.task == task and run.method == G_IP and run.rows), default=0)
+def some_rows(task: str, method: str) -> int | None:
+    """The number of test rows that a method is measured on; None: all of them."""
+    return next((run.rows for run in PLAN if (run.task, run.method) == (task, method)), None)
 
 
 def stop(result: Result) -> tuple[float, float]:
@@ -214,12 +214,12 @@ def area_row(task: str) -> list[str | Cell]:
     straight, information = (way(task, querier=querier) for querier in (STRAIGHT_THROUGH, INFORMATION))
     rams = [(way(task, method), "area") for method in ("ram", "ram+")]
     released = [(way(task, method, published=True), "area") for method in ("ram", "ram+")]
-    g_ip = way(task, G_IP, published=True, rows=g_ip_rows(task)), SO_FAR
+    g_ip = way(task, G_IP, published=True, rows=some_rows(task, G_IP)), SO_FAR
     ours = [(straight, "random area"), *rams, *released, g_ip, (straight, "area"), (information, "area")]
     of_random, ram, ram_plus, of_g_ip, vip = AREAS[task]
     pairs = zip([of_random, ram, ram_plus, ram, ram_plus, of_g_ip, vip, vip], ours, strict=True)
     why = NO_IMAGES if task == "kmnist" else QUEUED
-    beside = way(task, querier=STRAIGHT_THROUGH, rows=g_ip_rows(task))
+    beside = way(task, querier=STRAIGHT_THROUGH, rows=some_rows(task, G_IP))
     cells = [
         Cell(printed, read, one, spread, AXIS, why, beside if read == SO_FAR else None)
         for (printed, spread), (one, read) in pairs
@@ -317,8 +317,9 @@ def rivals(task: str, rule: str) -> Panel:
     straight, information = (way(task, querier=querier) for querier in (STRAIGHT_THROUGH, INFORMATION))
     lines = {STRAIGHT: Line(straight, "C0"), BY_INFORMATION: Line(information, "C1")}
     for number, method in enumerate(("ram", "ram+", "partial-vae", "refuel"), start=2):
-        title = METHODS[method].title
-        first, longer = way(task, method), longest(task, method)
+        rows = some_rows(task, method)
+        title = METHODS[method].title + (f" on {rows:,} rows" if rows else "")
+        first, longer = way(task, method, rows=rows), longest(task, method)
         lines[title] = Line(first, f"C{number}")
         lines[f"{title}, longer"] = Line(None if longer == first else longer, f"C{number}", "-.")
         lines[f"{title}, published"] = Line(way(task, method, published=True), f"C{number}", "--")
@@ -332,10 +333,10 @@ def rivals(task: str, rule: str) -> Panel:
 
 def on_some_rows(task: str) -> Panel:
     """G-IP and V-IP on the same rows."""
-    of_g_ip = way(task, G_IP, published=True, rows=g_ip_rows(task))
-    vip = way(task, querier=STRAIGHT_THROUGH, rows=g_ip_rows(task))
+    of_g_ip = way(task, G_IP, published=True, rows=some_rows(task, G_IP))
+    vip = way(task, querier=STRAIGHT_THROUGH, rows=some_rows(task, G_IP))
     lines = {STRAIGHT: Line(vip, "C0"), "G-IP": Line(of_g_ip, "C6")}
-    return Panel(task, BUDGET, lines, LONGEST[task], f", {g_ip_rows(task)} test rows")
+    return Panel(task, BUDGET, lines, LONGEST[task], f", {some_rows(task, G_IP)} test rows")
 
 
 def ablation(task: str, rule: str, titles: Mapping[str, Mapping[str, Any]]) -> Panel:

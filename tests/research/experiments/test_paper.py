@@ -150,14 +150,15 @@ def test_the_most_valuable_run_that_fits_is_next(place: Place) -> None:
     assert next_run(runs, 0.5, place) is None
 
 
-def test_what_fills_a_device_has_no_other_such_run_beside_it(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
+def test_what_fills_a_device_has_nothing_beside_it(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
     machine = Machine(monkeypatch)
     runs = runs_of((9, 3.0), (8, 3.0), (7, 3.0))
-    runs[:2] = (replace(run, method="g-ip", querier=None) for run in runs[:2])
+    runs[1] = replace(runs[1], method="g-ip", querier=None, rows=100)
     assert machine.work(runs, 10, 3, place) == []
     begun = [machine.begun[run.name] for run in runs]
     assert begun[0] == begun[2] == 0
     assert begun[1] == pytest.approx(3, abs=0.3)
+    assert next_run(runs[::2], 10, place, [runs[1]]) is None
 
 
 def test_runs_are_packed_side_by_side(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
