@@ -9,7 +9,7 @@ module with `pursuit --plugin`, or installed a package that lists it under the e
 import difflib
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -105,11 +105,12 @@ def known(kind: str) -> Known:
     return Known(kind)
 
 
-def find(kind: str, name: str) -> Any:
-    """What is registered under this name; raises UnknownName with what to do."""
+def find(kind: str, name: str, also: Sequence[str] = ()) -> Any:
+    """What is registered under this name; raises UnknownName with what to do. `also` may be meant instead."""
     there = known(kind)
     if name not in there:
-        hint = did_you_mean(str(name), there, f"Known are: {', '.join(there)}.")
+        names = [*there, *also]
+        hint = did_you_mean(str(name), names, f"Known are: {', '.join(names)}.")
         raise UnknownName(f"'{name}' is not a known {kind}. {hint} {how_to_make_known(name)}")
     return there[name]
 

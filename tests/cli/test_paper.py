@@ -23,7 +23,9 @@ def test_it_lists_every_run_with_its_status(tmp_path: Path, monkeypatch: pytest.
     some = run(tmp_path, "paper", "--only", "dxy-fast-*-seed-0", "--only", "muzhi-fast-ref*-seed-0")
     assert "dxy-fast-straight-through-querier-seed-0" in some.stdout
     assert "5 of 5 runs are left" in some.stdout
-    assert "…" not in run(tmp_path, "paper").stdout  # in 80 columns
+    lines = run(tmp_path, "paper").stdout.splitlines()
+    assert {one["name"] for one in runs} <= set(lines)  # whole, each on a line of its own
+    assert max(map(len, lines)) < 80
     assert not list(tmp_path.iterdir())
 
 
@@ -42,6 +44,8 @@ def test_runs_without_data_are_left_out(tmp_path: Path, monkeypatch: pytest.Monk
         (["paper", "--recipe", "gpu"], "choose among them with --only"),
         (["paper", "--sampling", "irs"], "choose among them with --only"),
         (["paper", "--device", "tpu"], "The device is one of"),
+        (["papr"], "Did you mean 'paper'?"),
+        (["nothing"], "symcat-400, paper."),
         (["digits", "--next", "5"], "--next and --only are for `pursuit reproduce paper`"),
         (["digits", "--only", "digits-*"], "--next and --only are for `pursuit reproduce paper`"),
     ],

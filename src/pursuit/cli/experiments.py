@@ -17,7 +17,6 @@ from pursuit.cli.console import (
     err,
     escaped,
     out,
-    plain_table,
     print_json,
     remark_on_recipe,
     remark_on_task,
@@ -28,7 +27,7 @@ from pursuit.cli.console import (
 )
 from pursuit.cli.options import AsJson, EngineOptions, Regress, Seeds, Source, TableOptions, words_of
 from pursuit.cli.train import find_method, folder_name
-from pursuit.registry import Device, Option, Seed
+from pursuit.registry import Device, Option, Seed, find
 from pursuit.research.experiments.options import Changes, ReproductionOptions, SearchOptions, TrialOptions
 
 if TYPE_CHECKING:
@@ -235,8 +234,9 @@ def reproduce(
     if minutes is not None or only:
         raise ValueError(f"--next and --only are for `pursuit reproduce {PAPER}`.")
     from pursuit.research.experiments import reproduce as experiment
-    from pursuit.research.tasks import find_recipe
+    from pursuit.research.tasks import TaskInfo, find_recipe
 
+    find(TaskInfo.registry_kind, task, also=[PAPER])  # where there is no such task, it says what may stand here
     chosen, in_words = changes.applied(find_recipe(task, recipe))
     reproduction = experiment.Reproduction(
         task,
@@ -294,11 +294,8 @@ def _show(status: "dict[PaperRun, str]", as_json: bool) -> None:
         keys = ("name", "task", "method", "fills", "value", "minutes")
         print_json({"runs": [{**{key: getattr(run, key) for key in keys}, "status": status[run]} for run in runs]})
         return
-    columns = [Column(title, no_wrap=True) for title in ("value", "minutes", "status")]
-    table = plain_table(Column("run", overflow="fold"), *columns, "for")
-    for run in runs:
-        table.add_row(escaped(run.name), str(run.value), f"{run.minutes:.1f}", status[run], run.fills)
-    out.print(table)
+    for run in runs:  # names are long: each has a line of its own, and is never broken
+        show(f"{run.name}\n    {status[run]}; value {run.value}, {run.minutes:.1f} minutes, for {run.fills}")
     left = [run for run, now in status.items() if now != DONE]
     hours = sum(run.minutes for run in left) / 60
     show(f"{len(left)} of {len(status)} runs are left: about {hours:.0f} hours one after the other.")
