@@ -122,10 +122,10 @@ def measure_runs(study: Study, runs: Sequence[Run], folder: Path, given: argpars
     for run in runs:
         found = done.get(study.key(run))
         is_old = found and given.changed and study.does_depend(run) and found.get("source") != source_of_code()
-        if found and found.get("is_too_large"):
-            too_large[kin(run)] = found["not_run"]
         if not found or given.again or is_old:
             waiting.append(run)
+        elif found.get("is_too_large"):
+            too_large[kin(run)] = found["not_run"]
     print(f"{study.name}: {len(waiting)} of {len(runs)} runs to measure", flush=True)
     if any(run.get("device") == "cuda" for run in waiting):
         import torch

@@ -77,6 +77,10 @@ def test_what_takes_too_long_is_said_and_not_tried_with_other_seeds(
     run(study, monkeypatch, tmp_path / "out")
     assert begun(tmp_path) == {"endless-0-3": 1}
     assert ["more than 1.0 s" in one["not_run"] for one in study.read(tmp_path / "out")] == [True, True]
+    run(study, monkeypatch, tmp_path / "out", "--seeds", "0,1,2")
+    assert begun(tmp_path) == {"endless-0-3": 1}
+    run(study, monkeypatch, tmp_path / "out", "--again")
+    assert begun(tmp_path) == {"endless-0-3": 2}
 
 
 PROGRAM = """
