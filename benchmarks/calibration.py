@@ -50,6 +50,13 @@ def calibration_error(stops: np.ndarray) -> float:
     return expected_error(bins_of(stops[:, 1], stops[:, 2]))
 
 
+def summary(stops: np.ndarray) -> dict[str, float]:
+    """What `stopped` gave, over all rows."""
+    asked, confidence, right, brier = stops.mean(axis=0).tolist()
+    error = calibration_error(stops)
+    return {"asked": asked, "accuracy": right, "confidence": confidence, "calibration_error": error, "brier": brier}
+
+
 def trained(part: str, seed: int, **settings: Any) -> tuple[VIPClassifier, Rows, Rows]:
     """A model of a table or of a task by its recipe, what its beliefs are fitted to, and test rows."""
     if part in TARGETS:
@@ -100,19 +107,14 @@ def measure(
         models = given(part, folder) if folder else trained(part, seed, **settings)
         for manner, stops, rule in in_each_manner(*models):
             found[manner].append((stops, str(rule)))
-    manners = {}
-    for manner, each in found.items():
-        together = np.concatenate([stops for stops, _ in each])
-        asked, confidence, right, brier = together.mean(axis=0).tolist()
-        manners[manner] = {
-            "asked": asked,
-            "accuracy": right,
-            "confidence": confidence,
-            "calibration_error": calibration_error(together),
+    manners = {
+        manner: {
+            **summary(np.concatenate([stops for stops, _ in each])),
             "calibration_error_of_seeds": [calibration_error(stops) for stops, _ in each],
-            "brier": brier,
             "rules": [rule for _, rule in each],
         }
+        for manner, each in found.items()
+    }
     return {"rows": sum(len(stops) for stops, _ in found["one"]), "is_given": bool(folder), "manners": manners}
 
 

@@ -1,6 +1,7 @@
 """What several studies measure with: tables and their splits, stopwatches, beliefs at the stop and along chains."""
 
 import os
+import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -119,6 +120,14 @@ class Stopwatch:
     def read(self, what: str) -> dict[str, float]:
         seconds, computed = time.perf_counter() - self.start, time.process_time() - self.computed
         return {f"{what}_seconds": seconds, f"{what}_cpu_seconds": computed}
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
 
 
 # ---- beliefs

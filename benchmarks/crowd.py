@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import random
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common import free_port
 from pursuit.web.serving.store import Store
 
 SECONDS_TO_START = 300
@@ -189,9 +189,7 @@ class Server:
     be killed, and is then started again at the same place."""
 
     def __init__(self, model: Path, database: str, workers: int = 1):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
         options = ["--no-open", "--port", str(self.port), "--database", database, "--workers", str(workers)]
         options += ["--rate", "0", "--new-sessions", "0"]
         self.command = [sys.executable, "-m", "pursuit", "serve", str(model), *options]
@@ -252,9 +250,7 @@ uvicorn.run(app, port=int(sys.argv[1]), log_level="warning", http="h11", access_
 async def hellos_per_second(people: int, seconds: float) -> float:
     """How often a plain FastAPI application of one process says hello to as many people who do not pause: the limit of
     this machine and of these clients."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen([sys.executable, "-c", HELLO, str(port)])
     count, ends = 0, time.perf_counter() + SECONDS_TO_START
 

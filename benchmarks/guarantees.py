@@ -96,7 +96,7 @@ class Ruled:
         risk = wrong.sum(axis=-1) / np.maximum(decided.sum(axis=-1), 1)
         return {"risk": risk, "decided": decided.mean(axis=-1), "asked": asked}
 
-    def worst_by_length(self, rows: Any = slice(None)) -> float:
+    def worst_by_length(self, rows: Any) -> float:
         """The largest share of wrong labels among those decided after t questions or fewer, over all t."""
         stops, most = self.stops[rows], self.longest + 2
         n = np.bincount(stops, minlength=most)[:-1].cumsum()

@@ -37,6 +37,8 @@ NAMES = [f"context {c}" for c in range(CONTEXTS)]
 NAMES += [f"block {block}, {i}" for block in range(CONTEXTS) for i in range(BLOCK)]
 BUDGETS, GAIN_BUDGETS = (3, 5, 7, 10, 14), (3, 5, 7)
 GOAL = 0.9
+N_BINS = 6
+"""Intervals that numbers are put into where all that may be answered is listed."""
 
 
 def kinds() -> Tensor:
@@ -135,9 +137,9 @@ def exact(plan: str, n_rows: int) -> list[float]:
     return right
 
 
-def best(n_features: int, n_bins: int = 6) -> float:
+def best(n_features: int) -> float:
     """The best accuracy once the context is known and so many features of its block may be asked one by one."""
-    edges = torch.linspace(-0.05, 1.05, n_bins - 1)
+    edges = torch.linspace(-0.05, 1.05, N_BINS - 1)
     below = F.pad(torch.special.ndtr((edges - MEANS[:, None]) / SPREAD), (1, 1))
     below[:, -1] = 1
     likelihood = below.diff(dim=1)[KINDS[:LABELS, :BLOCK]]  # (8, 10, bins)
@@ -148,7 +150,7 @@ def best(n_features: int, n_bins: int = 6) -> float:
         if len(known) == n_features:
             joint = torch.full((LABELS,), 1 / LABELS)
             for feature in known:
-                joint = joint[..., None] * likelihood[:, feature].view(LABELS, *[1] * (joint.dim() - 1), n_bins)
+                joint = joint[..., None] * likelihood[:, feature].view(LABELS, *[1] * (joint.dim() - 1), N_BINS)
             return joint.max(dim=0).values
         options = []
         for feature in set(range(BLOCK)) - set(known):

@@ -164,7 +164,8 @@ def evaluation(case: str, rounds: int, rows: int, quick: bool) -> Record:
     the paper's do, drawn from an exponential."""
     if case == "digits":
         world, held_out = worlds.digits_in_black_and_white()
-        model, network = world.build(MLP((256, 256))), MLP((256, 256))
+        network = MLP((256, 256))
+        model = world.build(network)
         train(model, world.rows, [Stage(0.5 if quick else 180, CarriedHistories(20))])
         some, limit = held_out.take(torch.arange(20 if quick else 360)), len(model.query_set)
         rule: Any = Confidence(0.99)

@@ -1,7 +1,6 @@
 """How long the program takes to start: seconds of CPU of a fresh process; of `serve` and `make demo`, on the clock."""
 
 import os
-import random
 import resource
 import shutil
 import statistics
@@ -13,6 +12,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from benchmarks.common import free_port
 from benchmarks.report import RESULTS, Record, columns, grid, grouped, origins, wanted
 from benchmarks.study import Study, every
 from pursuit.cli.app import COMMANDS
@@ -81,7 +81,7 @@ def cpu_seconds(command: list[str], folder: str, rounds: int) -> float:
 
 def serve(folder: str) -> tuple[float, float]:
     """Seconds until `pursuit serve` prints something, and until it answers a request."""
-    began, port = time.monotonic(), random.randrange(20_000, 60_000)
+    began, port = time.monotonic(), free_port()
     command = [*PROGRAM, "serve", "model", "--port", str(port), "--no-open", "--database", "sqlite:///sessions.db"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(

@@ -11,7 +11,7 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from benchmarks.calibration import calibration_error, stopped, trained
+from benchmarks.calibration import stopped, summary, trained
 from benchmarks.report import Record, cell, columns, grid, grouped, origins, table
 from benchmarks.study import Study
 from pursuit import Rows, Unreliable, VIPClassifier
@@ -48,17 +48,12 @@ def as_people_answer(rows: Rows, model: VIPClassifier, rate: Unreliable, seed: i
     return changed, float(((n_differing > 0) & changed.available).sum() / changed.available.sum())
 
 
-def summary(of_seeds: Sequence[tuple[np.ndarray, float]]) -> Record:
-    together = np.concatenate([stops for stops, _ in of_seeds])
-    asked, confidence, right, brier = together.mean(axis=0).tolist()
+def at_rate(of_seeds: Sequence[tuple[np.ndarray, float]]) -> Record:
+    """Where the rows of all seeds stop, and how many of their answers differ."""
     return {
         "answers_that_differ": float(np.mean([wrong for _, wrong in of_seeds])),
-        "asked": asked,
-        "accuracy": right,
+        **summary(np.concatenate([stops for stops, _ in of_seeds])),
         "accuracy_of_seeds": [float(stops[:, 2].mean()) for stops, _ in of_seeds],
-        "confidence": confidence,
-        "calibration_error": calibration_error(together),
-        "brier": brier,
     }
 
 
@@ -131,16 +126,14 @@ def measure(kind: str, part: str, seeds: Sequence[int] = (0, 1)) -> Record:
         changed = [as_people_answer(rows, model, Unreliable(*rate), seed) for rate in RATES]
         of_seeds.append([(stopped(model, one), wrong) for one, wrong in changed] + [len(rows)])
     if kind == "alarms":
-        keys = ("rows", *WHEN)
-        resampled = (
-            {} if not splits else {"mean": float(np.mean(splits)), "above": float(np.mean(np.array(splits) > 0.01))}
-        )
-        return {"resampled": resampled or None} | {
-            name: {key: np.sum([one[name][key] for one in of_seeds], axis=0).tolist() for key in keys}
+        above = [share > 0.01 for share in splits]
+        resampled = {"mean": float(np.mean(splits)), "above": float(np.mean(above))} if splits else None
+        return {"resampled": resampled} | {
+            name: {key: np.sum([one[name][key] for one in of_seeds], axis=0).tolist() for key in ("rows", *WHEN)}
             for name in of_seeds[0]
         }
     *rates, n_rows = zip(*of_seeds, strict=True)
-    found = [{"withheld": w, "wrong": r, **summary(each)} for (w, r), each in zip(RATES, rates, strict=True)]
+    found = [{"withheld": w, "wrong": r, **at_rate(each)} for (w, r), each in zip(RATES, rates, strict=True)]
     return {"rows": sum(n_rows), "rates": found}
 
 

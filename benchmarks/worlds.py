@@ -19,6 +19,8 @@ from pursuit.vip import VIP
 
 MNIST_PIXELS, NOISE = (1, 28, 28), 0.1
 HUFFPOST_WORDS, WORD_SHARE = 1000, 0.03
+AT_A_TIME = 100_000
+"""Rows that are drawn at once to be kept."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,13 @@ class World:
             return VIP.build(ModelSpec(self.query_set, range(self.n_classes), network, shared=shared))
 
 
-def mnist(n_rows: int, mask: bool = False) -> World:
+def mnist(n_rows: int) -> World:
     """Ten pictures of 28x28 pixels, -1 or 1, each pixel wrong in a tenth of the rows; 3x3 patches."""
     generator = torch.Generator().manual_seed(0)
     pictures = torch.rand(10, *MNIST_PIXELS, generator=generator) < 0.3
     y = torch.randint(10, (n_rows,), generator=generator)
     flipped = torch.rand(n_rows, *MNIST_PIXELS, generator=generator) < NOISE
-    query_set = PatchQueries(MNIST_PIXELS, size=3, mask=mask, threshold=0.5)
+    query_set = PatchQueries(MNIST_PIXELS, size=3, mask=False, threshold=0.5)
     return World(query_set, 10, _rows((pictures[y] ^ flipped) * 2.0 - 1.0, len(query_set), y))
 
 
@@ -69,9 +71,9 @@ def symcat_patients(n_diseases: int) -> Patients:
     return Patients(range(n_diseases), yes)
 
 
-def digits_in_black_and_white(seed: int = 0) -> tuple[World, Rows]:
+def digits_in_black_and_white() -> tuple[World, Rows]:
     """Scikit-learn's digits, each pixel dark or bright as the paper has its images, and the fifth held out."""
-    task = digits.load(seed)
+    task = digits.load()
     query_set = task.query_set.with_options(threshold=8, mask=False)
     train, test = (
         Rows(*query_set.answers(X), torch.from_numpy(y))
@@ -97,14 +99,15 @@ class YesNoRows(GeneratedRows):
         says_yes = torch.rand(n, self.n_queries, generator=generator, device=device) < self.yes[y]
         return _rows(says_yes * 2.0 - 1.0, self.n_queries, y)
 
-    def in_memory(self, n_rows: int, at_a_time: int = 100_000) -> Rows:
+    def in_memory(self) -> Rows:
         """Rows drawn once and kept. Filled in parts, so that drawing takes no more memory than the rows."""
         generator = torch.Generator().manual_seed(1)
-        rows = _rows(torch.empty(n_rows, self.n_queries), self.n_queries, torch.empty(n_rows, dtype=torch.long))
-        for start in range(0, n_rows, at_a_time):
-            part = self.draw(min(at_a_time, n_rows - start), generator)
-            rows.x[start : start + len(part)], rows.y[start : start + len(part)] = part.x, part.y
-        return rows
+        x, y = torch.empty(self.n_rows, self.n_queries), torch.empty(self.n_rows, dtype=torch.long)
+        for x_part, y_part in zip(x.split(AT_A_TIME), y.split(AT_A_TIME), strict=True):  # views, which are written to
+            part = self.draw(len(y_part), generator)
+            x_part.copy_(part.x)
+            y_part.copy_(part.y)
+        return _rows(x, self.n_queries, y)
 
     def to(self, device: torch.device) -> "YesNoRows":
         return YesNoRows(self.yes.to(device), self.n_rows)
