@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -136,6 +137,9 @@ class _Results:
         number = target.mean(posterior).to(posterior.dtype)
         return cls(torch.stack([number, -number], dim=1), None)
 
+    def take(self, index: Tensor) -> "_Results":
+        return _Results(self.value[index], None if self.label is None else self.label[index])
+
     def effect(self, before: "_Results", row: Tensor) -> tuple[Tensor, Tensor]:
         """How far each history is from the result of its row before, and whether the result is another: (S,) each."""
         if before.label is None or self.label is None:
@@ -231,7 +235,7 @@ def changed_answers(pursuer: Pursuer, rows: Rows, stop: StoppingRule | None = No
         n_rows,
         None if is_number else n_by_one,
         None if is_number else n_by_two,
-        _wanted(pursuer, before, [(singles.row[free], _of(by_one, free)), (pairs.row, by_two)]),
+        _wanted(pursuer, before, [(singles.row[free], by_one.take(free)), (pairs.row, by_two)]),
         questions,
         listed,
         () if is_number else _checks(query_set, alone, only_together),
@@ -265,13 +269,8 @@ def _values(query_set: QuerySet, rows: Rows) -> list[Tensor]:
 
 def _first_of_each(answers: Tensor) -> tuple[Tensor, Tensor]:
     """How often each of the different rows of `answers` (n, f) occurs, and where it does first."""
-    if not len(answers):
-        return torch.empty(0).long(), torch.empty(0).long()
-    _, number, counts = answers.unique(dim=0, return_inverse=True, return_counts=True)
-    first = torch.full_like(counts, len(answers)).scatter_reduce(
-        0, number, torch.arange(len(answers), device=answers.device), "amin"
-    )
-    return counts, first
+    _, first, counts = np.unique(answers.numpy(), axis=0, return_index=True, return_counts=True)
+    return torch.from_numpy(counts), torch.from_numpy(first)
 
 
 def _pairs_at_most(singles: _Changes, answered: Tensor) -> float:
@@ -299,10 +298,6 @@ def _pairs(singles: _Changes, shift_of: Tensor) -> _Changes:
 def _highest(cell: Tensor, value: Tensor, n: int) -> Tensor:
     """The highest value (S,) of each of n cells; 0 where there is none."""
     return torch.zeros(n, dtype=value.dtype).scatter_reduce(0, cell, value, "amax")
-
-
-def _of(results: _Results, which: Tensor) -> _Results:
-    return _Results(results.value[which], None if results.label is None else results.label[which])
 
 
 def _questions(
