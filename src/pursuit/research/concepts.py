@@ -356,7 +356,6 @@ def train_concepts(
     lr: float = 3e-3,
     weight_decay: float = 0.05,
     average: float = 0.99,
-    label_smoothing: float = 0.0,
     device: str = "cpu",
     seed: int = 0,
     on_report: Callable[[ConceptReport], None] | None = None,
@@ -374,7 +373,6 @@ def train_concepts(
         if place.type == "cuda":
             network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         images, wanted = images.to(place), targets.to(place).float()
-        wanted = wanted * (1 - label_smoothing) + label_smoothing / 2
         # All batches are of one size, for which a GPU's convolutions are tuned: a pass leaves out the rest.
         batch_size = min(batch_size, len(images))
         n_batches = len(images) // batch_size
@@ -573,14 +571,19 @@ def gather(folds: Sequence[Fold], targets: Tensor) -> CrossFitted:
     return CrossFitted(logits, fit_calibration(logits, targets), further)
 
 
+def write_arrays(path: Path, **arrays: np.ndarray) -> None:
+    """Write arrays as an npz file."""
+    file = io.BytesIO()
+    np.savez_compressed(file, allow_pickle=False, **arrays)
+    make_folder(path.parent)
+    write_whole(path, file.getvalue())
+
+
 def write_fold(path: Path, fold: Fold, made: dict[str, Any]) -> None:
     """Keep a fold and how it was made."""
     # Half precision keeps three digits of a logit, more than it is worth.
-    logits = {"logits": fold.logits.astype(np.float16), "further": fold.further.astype(np.float16)}
-    file = io.BytesIO()
-    np.savez_compressed(file, allow_pickle=False, rows=fold.rows, **logits, made=np.array(json.dumps(made)))
-    make_folder(path.parent)
-    write_whole(path, file.getvalue())
+    logits, further = fold.logits.astype(np.float16), fold.further.astype(np.float16)
+    write_arrays(path, rows=fold.rows, logits=logits, further=further, made=np.array(json.dumps(made)))
 
 
 def read_fold(path: Path, made: dict[str, Any]) -> Fold:

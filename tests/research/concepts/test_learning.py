@@ -86,16 +86,6 @@ def test_the_same_seed_gives_the_same_network_and_leaves_other_randomness_alone(
     assert torch.equal(state, torch.get_rng_state())
 
 
-@pytest.mark.slow
-def test_smoothed_labels_keep_logits_small() -> None:
-    shown = make_coloured()
-    plain, smoothed = fresh(build, 0), fresh(build, 0)
-    settings = {"epochs": 4, "batch_size": 16, "lr": 0.03}
-    train_concepts(plain, shown.images, shown.targets, **settings)
-    train_concepts(smoothed, shown.images, shown.targets, label_smoothing=0.4, **settings)
-    assert raw_logits(smoothed, shown.images).abs().mean() < raw_logits(plain, shown.images).abs().mean()
-
-
 def test_wrong_targets_are_refused() -> None:
     shown = make_coloured(16)
     with pytest.raises(ValueError, match=r"16 images and targets of shape \(16, 2\)"):

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from pursuit.evaluation.protocols import Protocol
-from pursuit.files import check_file, make_folder, parse_json, write_whole
+from pursuit.files import check_file, parse_json
 from pursuit.networks import MLP
 from pursuit.queries import ConceptQueries, Query
 from pursuit.registry import register
@@ -34,6 +34,7 @@ from pursuit.research.concepts import (
     efficientnet_lite,
     gather,
     read_fold,
+    write_arrays,
     write_fold,
 )
 from pursuit.research.concepts import load as load_network
@@ -384,10 +385,7 @@ def write_answers(path: Path, train: np.ndarray, test: np.ndarray, made: dict[st
     """Write the probabilities (N, Q) of both parts, how they were made, and a digest of all that."""
     # Half precision keeps three digits, more than these probabilities are worth.
     parts = {"train": train.astype(np.float16), "test": test.astype(np.float16), "made": np.array(json.dumps(made))}
-    file = io.BytesIO()
-    np.savez_compressed(file, allow_pickle=False, **parts, digest=np.array(_digest(parts)))
-    make_folder(path.parent)
-    write_whole(path, file.getvalue())
+    write_arrays(path, **parts, digest=np.array(_digest(parts)))
 
 
 def read_answers(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
