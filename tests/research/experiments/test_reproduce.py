@@ -21,7 +21,6 @@ from pursuit.research.experiments.reproduce import (
     Reproduction,
     report,
     reproduce,
-    vip_of,
 )
 from pursuit.research.experiments.results import Beside, MethodResults, Result, Results
 from pursuit.research.experiments.run import LOGISTIC_REGRESSION, RANDOM_ORDER
@@ -47,7 +46,7 @@ def test_a_results_folder_holds_everything(tmp_path: Path) -> None:
     written = {"results.json", "table.md", "curve.png", "seed-0", "seed-1", "all-answers"}
     assert {path.name for path in tmp_path.iterdir()} == written
     kept = {"result.json", "model.json", "model.safetensors", "run.json", "log.csv", "checkpoints"}
-    seeds = vip_of(results)[0].seeds
+    seeds = results.worked["vip"][0].seeds
     for seed in (0, 1):
         files = {path.name for path in (tmp_path / f"seed-{seed}").iterdir()}
         assert files == kept | {"chain-0.png", "chain-1.png", "chain-2.png"}
@@ -63,7 +62,7 @@ def test_a_results_folder_holds_everything(tmp_path: Path) -> None:
 
 def test_results_are_those_of_the_saved_model(tmp_path: Path) -> None:
     results, _ = run(replace(REPRODUCTION, seeds=(3,)), tmp_path)
-    (one,) = vip_of(results)[0].seeds
+    (one,) = results.worked["vip"][0].seeds
     task, model = columns_task(3), load(tmp_path / "seed-3")
     rows = model.rows(task.X_test, task.y_test, initially_known=task.initially_known_test)
     assert one.evaluation == evaluate(model.model_, rows, Budget(2) | Budget(6), 6, trade_off=TRADE_OFF)
@@ -84,8 +83,8 @@ def test_seeds_that_are_done_are_not_trained_again(tmp_path: Path) -> None:
     assert ["already measured" in text for text in watcher.said] == [True, True]
     more, watcher = run(replace(REPRODUCTION, seeds=(0, 1)), tmp_path)
     assert watcher.titles == ["columns, V-IP, seed 1", "columns, all answers, seed 1"]
-    assert vip_of(more)[0].seeds[0] == vip_of(again)[0].seeds[0]
-    assert vip_of(more)[1].n_seeds == 2
+    assert more.worked["vip"][0].seeds[0] == again.worked["vip"][0].seeds[0]
+    assert more.worked["vip"][1].n_seeds == 2
 
 
 @pytest.mark.slow
@@ -93,7 +92,7 @@ def test_another_curve_needs_no_other_training(tmp_path: Path) -> None:
     results, _ = run(REPRODUCTION, tmp_path)
     shorter, watcher = run(replace(REPRODUCTION, curve_queries=3), tmp_path)
     assert not watcher.reports
-    (one,), (other,) = vip_of(results)[0].seeds, vip_of(shorter)[0].seeds
+    (one,), (other,) = results.worked["vip"][0].seeds, shorter.worked["vip"][0].seeds
     assert other.evaluation.accuracy_by_asked == one.evaluation.accuracy_by_asked[:4]
 
 
@@ -153,7 +152,7 @@ def test_the_report_says_what_it_was_measured_on_and_what_was_cut(tmp_path: Path
     assert "the stopping rule budget=2,budget=6" in report(plain)
     assert "cut off" not in report(plain)
     chosen, _ = run(replace(REPRODUCTION, validation=True, curve_queries=1), tmp_path / "chosen")
-    (one,) = vip_of(chosen)[0].seeds
+    (one,) = chosen.worked["vip"][0].seeds
     assert (one.n_train, one.n_test) == (54, 6)
     assert "accuracy on 6 held-out training rows" in report(chosen)
     assert "Of the rows, 100.0% were cut off after 1 queries." in report(chosen)
@@ -204,7 +203,7 @@ def test_the_report_has_the_figures_of_the_paper(task: str, has_stop: bool, long
 @pytest.mark.parametrize("querier", ["straight-through", "information"])
 def test_a_result_says_which_querier_was_trained(tmp_path: Path, querier: str) -> None:
     results, _ = run(replace(REPRODUCTION, recipe=replace(RECIPE, querier=querier)), tmp_path)
-    assert [seed.querier for seed in vip_of(results)[0].seeds] == [querier]
+    assert [seed.querier for seed in results.worked["vip"][0].seeds] == [querier]
     assert results.methods["all-answers"].seeds[0].querier is None
 
 
@@ -223,7 +222,7 @@ def test_a_black_box_may_be_left_out_and_is_shown_once_it_is_there(tmp_path: Pat
     without = replace(REPRODUCTION, seeds=(0, 1), black_box=False)
     results, _ = run(without, tmp_path)
     assert "all-answers" not in results.methods
-    assert all("logistic regression" not in seed.beside for seed in vip_of(results)[0].seeds)
+    assert all("logistic regression" not in seed.beside for seed in results.worked["vip"][0].seeds)
     run(replace(without, seeds=(0,), black_box=True), tmp_path)
     results, watcher = run(without, tmp_path)
     assert not any("trained" in line for line in watcher.said)
@@ -249,7 +248,7 @@ def test_protocols_choose_on_rows_that_are_not_learnt_from(tmp_path: Path, monke
     seeds = (0, 1)
     results, _ = run(replace(REPRODUCTION, seeds=seeds), tmp_path)
     assert "protocols" in results.run
-    found, summary = vip_of(results)
+    found, summary = results.worked["vip"]
     for seed, one in zip(seeds, found.seeds, strict=True):
         assert (one.n_train, one.n_test) == (54, 20)
         task, model = columns_task(seed).hold_out(seed=seed), load(tmp_path / f"seed-{seed}")

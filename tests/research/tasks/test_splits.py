@@ -15,7 +15,7 @@ from pursuit import VIPClassifier
 from pursuit.networks import MLP
 from pursuit.queries import ColumnQueries, PatchQueries, QuerySet, yes_no
 from pursuit.research.experiments import reproduce as reproducing
-from pursuit.research.experiments.reproduce import Reproduction, reproduce, vip_of
+from pursuit.research.experiments.reproduce import Reproduction, reproduce
 from pursuit.research.experiments.run import VALIDATION_SEED, load_split
 from pursuit.research.tasks import TASKS, Task, TaskInfo, dialogues, symcat
 from pursuit.research.tasks.files import locate, read_json
@@ -156,7 +156,7 @@ def test_other_test_rows_leave_the_weights_as_they_are(
         results[name] = reproduce(Reproduction("made", "tiny", recipe, validation=validation), tmp_path / name)
         weights[name] = (tmp_path / name / "seed-0" / "model.safetensors").read_bytes()
     assert weights["real"] == weights["garbage"]
-    measured = [vip_of(results[name])[0].seeds[0].n_test for name in tests]
+    measured = [results[name].worked["vip"][0].seeds[0].n_test for name in tests]
     assert measured == ([6, 6] if validation and make is not drawn_task else [30, 7])
 
 

@@ -28,7 +28,6 @@ from pursuit.research.experiments.results import (
     MethodResults,
     Result,
     Results,
-    Summary,
     draw_accuracy,
     in_brief,
     markdown_table,
@@ -186,15 +185,10 @@ def _runs(reproduction: Reproduction, folder: Path) -> Iterator[MethodRun]:
         yield reproduction.method_run(seed, folder / ALL_ANSWERS / f"seed-{seed}", short, ALL_ANSWERS)
 
 
-def vip_of(results: Results) -> tuple[MethodResults, Summary]:
-    """V-IP, all of whose seeds worked."""
-    return results.worked[VIP]
-
-
 def report(results: Results) -> str:
     """V-IP and the black box as a table, and below it the recipe, what was measured beside them, and the paper's
     figures."""
-    (found, summary), run = vip_of(results), results.run
+    (found, summary), run = results.worked[VIP], results.run
     info: TaskInfo = find(TaskInfo.registry_kind, run["task"])
     changes = f" ({', '.join(run['options'])})" if run["options"] else ""
     queriers = ", ".join(sorted({seed.querier for seed in found.seeds if seed.querier}))
@@ -221,7 +215,7 @@ def report(results: Results) -> str:
 
 
 def _draw_curves(results: Results, path: Path) -> None:
-    found, summary = vip_of(results)
+    found, summary = results.worked[VIP]
     measured: dict[str, list[Evaluation | Beside]] = {found.title: [seed.evaluation for seed in found.seeds]}
     for title in (EXACT_IP, RANDOM_ORDER):
         if others := [seed.beside[title] for seed in found.seeds if title in seed.beside]:
