@@ -28,8 +28,6 @@ from pursuit.research.experiments.run import (
     Measurement,
     MethodRun,
     load_split,
-    no_progress,
-    say_nothing,
     step_milliseconds,
 )
 from pursuit.research.tasks.files import MissingData
@@ -315,12 +313,6 @@ def test_a_method_gets_the_settings_that_its_estimator_has() -> None:
     assert not simple.accepts("stages")
     assert not simple.accepts("share")  # it is what makes this method
     assert replace(simple, parameters={}).accepts("share")
-
-
-def test_nobody_need_watch(tmp_path: Path) -> None:
-    with no_progress("title") as on_report:
-        assert on_report is not None
-    say_nothing("a line")
 
 
 def test_a_step_is_timed_one_row_at_a_time() -> None:

@@ -1,6 +1,7 @@
 """What the tests of tasks share."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,15 @@ from pursuit.research.tasks import TaskInfo
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that tests make do not have the checksums of those published."""
     monkeypatch.setenv("PURSUIT_UNCHECKED", "1")
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that data files are looked for in, which is empty, as is the cache beside it."""
+    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data"
 
 
 @pytest.fixture

@@ -36,13 +36,6 @@ def write_binary(data: Path, photos: Photos) -> None:
         (folder / f"{part}.bin").write_bytes(rows.tobytes())
 
 
-@pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
-    monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path / "cache"))
-    return tmp_path
-
-
 @pytest.mark.parametrize("photos", [CIFAR10, CIFAR100], ids=["cifar10", "cifar100"])
 def test_made_files_are_read(data: Path, photos: Photos) -> None:
     write_binary(data, photos)

@@ -89,13 +89,6 @@ def write_compact(data: Path) -> None:
     np.savez(folder / "cub_webp256.idx.npz", length=np.array([len(part) for part in parts], dtype=np.int32))
 
 
-@pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "data"
-
-
 @pytest.fixture(params=[write_official, write_compact], ids=["official", "compact"])
 def made(request: pytest.FixtureRequest, data: Path) -> Path:
     request.param(data)

@@ -32,16 +32,8 @@ def checked(monkeypatch: pytest.MonkeyPatch, unchecked: None) -> None:
 
 
 @pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path / "data"))
-    (tmp_path / "data").mkdir()
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+def cache(data: Path) -> Path:
+    return data.parent / "cache"
 
 
 class Site:

@@ -36,13 +36,6 @@ def write(folder: Path, name: str, content: Any) -> None:
     (folder / name / f"{name}.json.gz").write_bytes(gzip.compress(json.dumps(content).encode()))
 
 
-@pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
-    monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path / "cache"))
-    return tmp_path
-
-
 @pytest.mark.parametrize("name", ["muzhi", "dxy"])
 def test_made_conversations_are_read(data: Path, name: str) -> None:
     write(data, name, CONVERSATIONS)

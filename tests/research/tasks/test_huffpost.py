@@ -43,21 +43,14 @@ def written(path: Path, articles: Iterable[dict[str, Any]]) -> Path:
 
 
 @pytest.fixture
-def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def small(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def small(data: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A made data set of 40 articles in the place of the real one, with its texts."""
     for name, number in {"N_TRAIN": 32, "N_VALIDATION": 4, "N_TEST": 4}.items():
         monkeypatch.setattr(huffpost, name, number)
     subjects = {"FOOD & DRINK": "cake", "POLITICS": "tax"}
     articles = [article(("FOOD & DRINK", "POLITICS")[i % 2], f"Number{i:02} on") for i in range(40)]
     articles = [{**row, "short_description": subjects[row["category"]]} for row in articles]
-    written(data_folder / "huffpost" / "huffpost_v3.jsonl.xz", articles)
+    written(data / "huffpost" / "huffpost_v3.jsonl.xz", articles)
     return [f"{row['headline']} {row['short_description']}" for row in articles]
 
 
@@ -134,8 +127,8 @@ def test_task_of_a_made_file(small: list[str]) -> None:
     assert other.held_out is None
 
 
-def test_test_rows_have_no_influence_on_the_words(small: list[str], data_folder: Path) -> None:
-    path = data_folder / "huffpost" / "huffpost_v3.jsonl.xz"
+def test_test_rows_have_no_influence_on_the_words(small: list[str], data: Path) -> None:
+    path = data / "huffpost" / "huffpost_v3.jsonl.xz"
     train, _, _ = huffpost.split(len(small))
     articles = [json.loads(line) for line in lzma.decompress(path.read_bytes()).splitlines()]
     for i, row in enumerate(articles):
@@ -145,31 +138,31 @@ def test_test_rows_have_no_influence_on_the_words(small: list[str], data_folder:
     assert [query.name for query in huffpost.load().query_set.queries] == ["cake", "tax"]
 
 
-def test_the_publishers_own_file_serves_as_well(small: list[str], data_folder: Path) -> None:
+def test_the_publishers_own_file_serves_as_well(small: list[str], data: Path) -> None:
     expected = huffpost.load()
-    path = data_folder / "huffpost" / "huffpost_v3.jsonl.xz"
+    path = data / "huffpost" / "huffpost_v3.jsonl.xz"
     text = lzma.decompress(path.read_bytes())
     path.unlink()
     articles = [{**json.loads(line), "link": "https://example.org", "authors": "N. N."} for line in text.splitlines()]
-    written(data_folder / "huffpost" / "News_Category_Dataset_v3.json", articles)
+    written(data / "huffpost" / "News_Category_Dataset_v3.json", articles)
     task = huffpost.load()
     assert np.array_equal(task.X_train, expected.X_train)
     assert np.array_equal(task.y_test, expected.y_test)
     assert task.notes["file"] == "News_Category_Dataset_v3.json"
 
 
-def test_other_numbers_of_articles_are_refused(data_folder: Path) -> None:
-    written(data_folder / "huffpost" / "huffpost_v3.jsonl.xz", [article("TRAVEL")])
+def test_other_numbers_of_articles_are_refused(data: Path) -> None:
+    written(data / "huffpost" / "huffpost_v3.jsonl.xz", [article("TRAVEL")])
     with pytest.raises(ValueError, match=r"has 1 articles of the ten sections, but 132508 are expected.*Misra"):
         huffpost.load()
 
 
-def test_unknown_parts_are_refused(data_folder: Path) -> None:
+def test_unknown_parts_are_refused(data: Path) -> None:
     with pytest.raises(ValueError, match='"test" or "validation", not \'train\''):
         huffpost.load(measure_on="train")  # type: ignore[arg-type]
 
 
-def test_a_missing_file_is_reported_with_where_to_get_it(data_folder: Path) -> None:
+def test_a_missing_file_is_reported_with_where_to_get_it(data: Path) -> None:
     with pytest.raises(MissingData, match=r"News_Category_Dataset_v3.*kaggle"):
         huffpost.load()
 

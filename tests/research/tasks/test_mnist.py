@@ -26,17 +26,15 @@ def write_idx(path: Path, array: np.ndarray) -> None:
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def made(data: Path) -> Path:
     """Images and labels of all three data sets in the official files."""
-    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
-    monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path / "cache"))
     randomness = np.random.default_rng(0)
     for family in FAMILIES:
         for part, n in (("train", N_TRAIN), ("t10k", N_TEST)):
-            folder = tmp_path / family.name
+            folder = data / family.name
             write_idx(folder / f"{part}-images-idx3-ubyte.gz", randomness.integers(0, 256, (n, 28, 28)))
             write_idx(folder / f"{part}-labels-idx1-ubyte.gz", np.arange(n) % 10)
-    return tmp_path
+    return data
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -152,11 +150,10 @@ def test_real_pixels(real_task: Callable[[str], Task]) -> None:
     assert 0.1 < task.X_test.mean() < 0.15
 
 
-def test_a_tampered_file_is_not_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tampered_file_is_not_trained_on(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PURSUIT_UNCHECKED")
-    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
     for file in MNIST.files:
-        (tmp_path / file.path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / file.path).write_bytes(b"labels that somebody changed")
+        (data / file.path).parent.mkdir(exist_ok=True)
+        (data / file.path).write_bytes(b"labels that somebody changed")
     with pytest.raises(ValueError, match=r"is not the published file.*Replace it by `pursuit data get mnist`"):
         load_task("mnist")

@@ -19,13 +19,6 @@ from pursuit.research.tasks.files import MissingData, get, locate, read_json, re
 pytestmark = pytest.mark.xdist_group("real data")  # they share what is loaded or trained
 
 
-@pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
-    monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path / "cache"))
-    return tmp_path
-
-
 def goal(disease: str, explicit: dict[str, Any], implicit: dict[str, Any]) -> dict[str, Any]:
     slots = {"explicit_inform_slots": explicit, "implicit_inform_slots": implicit, "request_slots": {"disease": "UNK"}}
     return {"consult_id": "1", "disease_tag": disease, "goal": slots}

@@ -135,18 +135,16 @@ def test_a_disease_without_symptoms_is_refused() -> None:
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def made(data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Five diseases and four symptoms; those numbered 1, 4 and 0 are the subset, and none of them has symptom 2."""
-    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
-    monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(symcat, "TEST_PATIENTS", 40)
-    (tmp_path / "symcat").mkdir()
+    (data / "symcat").mkdir()
     percent = np.array([[10, 20, 0, 0], [30, 0, 0, 40], [0, 0, 50, 60], [0, 0, 70, 0], [0, 100, 0, 0]], dtype=np.uint8)
     arrays = {f"idx{n}": np.array([1, 4, 0], dtype=np.int16) for n in symcat.N_SYMPTOMS}
-    np.savez(tmp_path / "symcat" / "symcat_table.npz", P_percent=percent, **arrays)
+    np.savez(data / "symcat" / "symcat_table.npz", P_percent=percent, **arrays)
     names = {"disease_names": list("ABCDE"), "symptom_names": ["Fever", "Cough", "Rash", "Itch"]}
-    (tmp_path / "symcat" / "symcat_names.json").write_text(json.dumps(names))
-    return tmp_path
+    (data / "symcat" / "symcat_names.json").write_text(json.dumps(names))
+    return data
 
 
 def test_a_task_has_the_diseases_of_its_subset_and_the_symptoms_they_have(made: Path) -> None:
@@ -165,11 +163,9 @@ def test_a_task_has_the_diseases_of_its_subset_and_the_symptoms_they_have(made: 
     assert "fever" in task.query_set.queries[0].text
 
 
-def test_missing_tables_are_reported_with_their_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
-    monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(MissingData, match="symcat-to-synthea"):
-        symcat.load(200)
+def test_missing_tables_are_reported_with_their_origin_and_the_task(data: Path) -> None:
+    with pytest.raises(MissingData, match=r"symcat-to-synthea.*pursuit data get symcat-300"):
+        symcat.load(300)
 
 
 def test_seeds_of_test_patients_are_far_from_those_of_training() -> None:
@@ -218,20 +214,12 @@ def test_fingerprints_depend_on_the_table_and_the_epoch() -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"no zip", b"PK", None])
-def test_damaged_tables_are_reported(damage: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
-    (tmp_path / "symcat").mkdir()
-    (tmp_path / "symcat" / "symcat_names.json").write_text("{}")
+def test_damaged_tables_are_reported(damage: bytes | None, data: Path) -> None:
+    (data / "symcat").mkdir()
+    (data / "symcat" / "symcat_names.json").write_text("{}")
     if damage is None:
-        np.savez(tmp_path / "symcat" / "symcat_table.npz", other=np.zeros(3))
+        np.savez(data / "symcat" / "symcat_table.npz", other=np.zeros(3))
     else:
-        (tmp_path / "symcat" / "symcat_table.npz").write_bytes(damage)
+        (data / "symcat" / "symcat_table.npz").write_bytes(damage)
     with pytest.raises(ValueError, match=r"symcat_table\.npz is damaged"):
         symcat.load(200)
-
-
-def test_missing_tables_name_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
-    monkeypatch.setenv("PURSUIT_CACHE", str(tmp_path))
-    with pytest.raises(MissingData, match="pursuit data get symcat-300"):
-        symcat.load(300)

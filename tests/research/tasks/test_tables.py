@@ -8,6 +8,7 @@ from unittest.mock import Mock
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.common import TARGETS
 
 from pursuit.queries import Choice, ColumnQueries, Number
 from pursuit.research.tasks import load_task, tables
@@ -358,23 +359,6 @@ def test_kinds_come_from_texts() -> None:
             tables.parse_column_types([text])
 
 
-TARGETS = {
-    "heart": "num",
-    "lymph": "class",
-    "titanic": "survived",
-    "credit": "class",
-    "kr-vs-kp": "class",
-    "nursery": "class",
-    "sick": "Class",
-    "diamonds": "cut",
-    "letter": "class",
-    "bank": "y",
-    "vowel": "Class",
-    "dermatology": "class",
-    "cylinder-bands": "band_type",
-    "symptoms-773": "diseases",
-}
-"""The tables among the shared data, and their labels."""
 LARGE = ("nursery", "diamonds", "letter", "bank", "symptoms-773")
 
 
