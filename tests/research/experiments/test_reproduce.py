@@ -16,12 +16,7 @@ from pursuit.evaluation.protocols import Protocol, measure_protocols
 from pursuit.methods.all_answers import AllAnswersClassifier
 from pursuit.methods.random_order import RandomOrder
 from pursuit.research.experiments import reproduce as module
-from pursuit.research.experiments.reproduce import (
-    TRADE_OFF,
-    Reproduction,
-    report,
-    reproduce,
-)
+from pursuit.research.experiments.reproduce import TRADE_OFF, Reproduction, report, reproduce
 from pursuit.research.experiments.results import Beside, MethodResults, Result, Results
 from pursuit.research.experiments.run import LOGISTIC_REGRESSION, RANDOM_ORDER
 
@@ -85,15 +80,6 @@ def test_seeds_that_are_done_are_not_trained_again(tmp_path: Path) -> None:
     assert watcher.titles == ["columns, V-IP, seed 1", "columns, all answers, seed 1"]
     assert more.worked["vip"][0].seeds[0] == again.worked["vip"][0].seeds[0]
     assert more.worked["vip"][1].n_seeds == 2
-
-
-@pytest.mark.slow
-def test_another_curve_needs_no_other_training(tmp_path: Path) -> None:
-    results, _ = run(REPRODUCTION, tmp_path)
-    shorter, watcher = run(replace(REPRODUCTION, curve_queries=3), tmp_path)
-    assert not watcher.reports
-    (one,), (other,) = results.worked["vip"][0].seeds, shorter.worked["vip"][0].seeds
-    assert other.evaluation.accuracy_by_asked == one.evaluation.accuracy_by_asked[:4]
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,22 @@ def test_another_way_of_measuring_needs_no_other_training(tmp_path: Path) -> Non
     assert other.evaluation.accuracy_by_asked == one.evaluation.accuracy_by_asked[:4]
 
 
+def test_what_was_counted_on_some_rows_is_not_used_for_other_figures(tmp_path: Path) -> None:
+    whole, _ = measure(make(tmp_path))
+    for measurement in (
+        Measurement(batch_rows=8),
+        Measurement(max_queries=3, batch_rows=8),
+        Measurement(max_queries=3, trade_off=(Budget(1),), batch_rows=8),
+        Measurement(batch_rows=16),
+    ):
+        run = make(tmp_path, measurement=measurement)
+        found, watcher = measure(replace(run, run={**run.run, "measurement": repr(measurement)}))
+        assert not watcher.reports
+        longest = measurement.max_queries or 6
+        assert found.evaluation.accuracy_by_asked == whole.evaluation.accuracy_by_asked[: longest + 1]
+        assert len(found.evaluation.trade_off) == len(measurement.trade_off)
+
+
 class Killed(Exception):
     pass
 

@@ -6,6 +6,7 @@ The folder of a run gets the model, its training (log and checkpoints), figures 
 
 import copy
 import hashlib
+import json
 import statistics
 import time
 import traceback
@@ -201,12 +202,14 @@ class MethodRun:
         rule, measurement = stopping_rule(stop, limit), self.measurement
         setting = Setting.of(pursuer, rule, measurement.max_queries, measurement.trade_off)
         n = measurement.batch_rows or len(rows)
-        starts = range(0, len(rows), n)
-        if len(starts) < 2:
+        if len(rows) <= n:
             return setting.evaluation(evaluation_counts(pursuer, rows, setting, self.device))
-        model = hashlib.sha256((self.folder / WEIGHTS).read_bytes()).hexdigest()[:16]
+        # What is counted on some rows counts only together with what the same model gives by the same setting.
+        measured = json.dumps([dict(self.run), setting.longest, [str(rule) for rule in setting.rules], n])
+        name = hashlib.sha256((self.folder / WEIGHTS).read_bytes() + measured.encode()).hexdigest()[:16]
         parts = (
-            self._counted(pursuer, rows.take(slice(start, start + n)), setting, f"{model}-{start}") for start in starts
+            self._counted(pursuer, rows.take(slice(start, start + n)), setting, f"{name}-{start}")
+            for start in range(0, len(rows), n)
         )
         return setting.evaluation(reduce(add, parts))
 
