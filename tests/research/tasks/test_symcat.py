@@ -120,10 +120,12 @@ def test_nobody_is_kept_and_the_generator_is_all_there_is_to_know() -> None:
     assert all(torch.equal(getattr(patients, name), value) for name, value in before.items())
 
 
-def test_tables_have_fingerprints() -> None:
+def test_fingerprints_depend_on_the_table_and_the_epoch() -> None:
     one, two = (Patients(["a", "b", "c"], torch.tensor(table)) for table in TABLES[:2])
-    assert one.fingerprint() != two.fingerprint()
+    assert one.fingerprint() == Patients(one.classes, one.yes.clone()).fingerprint()
     assert one.fingerprint() == one.to(torch.device("cpu")).fingerprint()
+    assert one.fingerprint() != two.fingerprint()
+    assert one.fingerprint() != Patients(one.classes, one.yes, n_rows=10).fingerprint()
 
 
 def test_a_disease_without_symptoms_is_refused() -> None:
@@ -205,12 +207,6 @@ def test_exact_pursuit_is_as_good_as_is_known(real_task: Callable[[str], Task]) 
     accuracy = evaluate(exact, rows, max_queries=20).accuracy_by_answered
     assert accuracy[20] == pytest.approx(0.675, abs=0.03)
     assert accuracy[5] == pytest.approx(0.454, abs=0.035)
-
-
-def test_fingerprints_depend_on_the_table_and_the_epoch() -> None:
-    yes = torch.tensor([[0.5, 0.1], [0.2, 0.9]])
-    assert Patients(["a", "b"], yes).fingerprint() == Patients(["a", "b"], yes.clone()).fingerprint()
-    assert Patients(["a", "b"], yes).fingerprint() != Patients(["a", "b"], yes, n_rows=10).fingerprint()
 
 
 @pytest.mark.parametrize("damage", [b"", b"no zip", b"PK", None])
