@@ -33,6 +33,8 @@ DATA_SETS: dict[str, tuple[str, tuple[float, ...], int]] = {
     "sick": ("sick: 6 % of the rows are", (0.01, 0.02), 1000),
 }
 """What is promised of each: alphas, and how many rows choose a threshold."""
+EFFORTS = {"digits": 1.0, "symcat-200": 0.1}
+"""How much of its recipe a task is trained by; the others are tables."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +50,13 @@ class World:
 def record(name: str, effort: float) -> World:
     """Train once, and ask all other rows to the end. Tables are trained briefly: what is measured are promises."""
     order = np.random.default_rng(MODEL_SEED)
-    if name in ("digits", "symcat-200"):
-        task, recipe = (
-            load_task(name, MODEL_SEED),
-            find_recipe(name, "fast").scaled(effort * (1 if name == "digits" else 0.1)),
-        )
+    if name in EFFORTS:
+        task, recipe = load_task(name, MODEL_SEED), find_recipe(name).scaled(effort * EFFORTS[name])
         model = VIPClassifier(task.query_set, random_state=MODEL_SEED, **recipe.settings())
     if name == "symcat-200":
         task.fit(model)
-        known, n_learnt = (
-            task.initially_known_test[:MOST_ROWS],
-            round(sum(s.epochs for s in recipe.stages) * len(task.X_train)),
-        )
+        n_learnt = round(sum(stage.epochs for stage in recipe.stages) * len(task.X_train))
+        known = task.initially_known_test[:MOST_ROWS]
         rows = model.rows(task.X_test[:MOST_ROWS], task.y_test[:MOST_ROWS], initially_known=known)
     elif name == "digits":  # half of all digits are held out: the test rows alone are few
         X, y = np.concatenate([task.X_train, task.X_test]), np.concatenate([task.y_train, task.y_test])
@@ -70,10 +67,10 @@ def record(name: str, effort: float) -> World:
         n_learnt = min(len(y) // 4 if len(y) > 2000 else len(y) * 3 // 10, 4000)
         learnt, others = np.split(order.permutation(len(y)), [n_learnt])
         stages = [Stage(60 * effort, batch_size=128)]
-        model = VIPClassifier(stages=stages, calibration=0.2, random_state=MODEL_SEED).fit(
-            frame.iloc[learnt], y[learnt]
-        )
-        others = others[:MOST_ROWS][np.isin(y[others[:MOST_ROWS]], model.classes_)]
+        model = VIPClassifier(stages=stages, calibration=0.2, random_state=MODEL_SEED)
+        model.fit(frame.iloc[learnt], y[learnt])
+        others = others[:MOST_ROWS]
+        others = others[np.isin(y[others], model.classes_)]
         rows = model.rows(frame.iloc[others], y[others])
     chains = held_out_chains(model.model_, rows, Budget(min(LONGEST, model.max_queries or LONGEST)))
     return World(chains, at_stop(model, rows, STOP)[1], rows.y.numpy(), n_learnt)
