@@ -57,10 +57,14 @@ def test_several_rows_have_a_table_of_contents(model: Any, table: Any) -> None:
     assert "true label" not in page.words
 
 
-def test_what_no_query_can_read_is_said_once(model: Any, table: Any) -> None:
+def test_rows_are_read_once_and_what_no_query_can_read_is_said_once(
+    model: Any, table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, readings = model.read_answers, []
+    monkeypatch.setattr(model, "read_answers", lambda X: readings.append(X) or read(X))
     with pytest.warns(UserWarning, match="never seen in training") as warned:
         ChainsReport.of(model, table[0][:3].assign(where="elsewhere"))
-    assert len(warned) == 1
+    assert len(warned) == len(readings) == 1
 
 
 def test_what_is_left_open_is_said_so(model: Any, table: Any) -> None:

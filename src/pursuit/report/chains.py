@@ -1,6 +1,5 @@
 """A report on predictions: questions and answers, the posterior after each answer, and the reasons."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,10 @@ import torch
 from torch import Tensor
 
 from pursuit.estimators import PursuitEstimator
+from pursuit.estimators.validation import known_answers
 from pursuit.evaluation import Evaluation, RegressionEvaluation
 from pursuit.files import write_whole
-from pursuit.inference.chain import CHAINS_SCHEMA, Chain, Chains, ChainStep, bits_text, percent
+from pursuit.inference.chain import CHAINS_SCHEMA, Chain, Chains, ChainStep, bits_text, explain, percent
 from pursuit.inference.pursuer import Pursuer, label_text
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.unusual import Unusual, unusual_of
@@ -108,18 +108,17 @@ class ChainsReport:
         name: str = "",
     ) -> "ChainsReport":
         """The reasons for the predictions of the rows X, each with a title and, perhaps, its true label."""
-        chains = estimator.explain(X, stop, initially_known=initially_known)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # those of the rows were given
-            x = estimator.read_answers(X).x
+        model, answers = estimator.model_, estimator.read_answers(X)
+        known = known_answers(estimator, initially_known, model.query_set, len(answers.x))
+        chains = explain(model, *answers, estimator.stopping_rule(stop), known)
         titles = [f"Row {row}" for row in range(len(chains))] if titles is None else titles
         labels = [None] * len(chains) if labels is None else labels
         rows = [
-            ExplainedRow.of(estimator.model_, own, chain, title, label)
-            for title, label, chain, own in zip(titles, labels, chains, x, strict=True)
+            ExplainedRow.of(model, x, chain, title, label)
+            for title, label, chain, x in zip(titles, labels, chains, answers.x, strict=True)
         ]
         facts = ModelFacts.of(estimator, name, stop)
-        return cls(facts, tuple(rows), evaluation, estimator.model_.query_set.patches)
+        return cls(facts, tuple(rows), evaluation, model.query_set.patches)
 
     @property
     def chains(self) -> Chains:
