@@ -46,6 +46,12 @@ def test_it_is_measured_on_the_rows_held_out(homes: Path) -> None:
     assert found["by_asked"][3]["r2"] == pytest.approx(found["all_answers"]["r2"])
 
 
+def test_figures_of_classes_are_refused_before_anything_is_written(homes: Path) -> None:
+    arguments = ("evaluate", "runs/homes", "--data", "homes.csv", "--out", "refused.json", "--figures", "figures")
+    assert_refused(run(homes, *arguments), "this model predicts a number")
+    assert not (homes / "refused.json").exists()
+
+
 def test_its_chains_are_explained_and_drawn(homes: Path) -> None:
     done = run(homes, "explain", "runs/homes", "--data", "homes.csv", "--row", "0", "--figure", "chain.png")
     assert done.returncode == 0, done.stderr

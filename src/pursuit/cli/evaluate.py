@@ -35,6 +35,7 @@ def evaluate(
         raise ValueError(f"{to} cannot be written: give a file that ends in .json or .csv, in a folder that exists.")
     from pursuit.cli.measurements import print_classes, print_evaluation, print_questions
     from pursuit.cli.rows import is_by_shares, measured_before, measured_on_all_rows, model_and_labelled_rows
+    from pursuit.estimators import PursuitRegressor
     from pursuit.evaluation import Evaluation, RegressionEvaluation
 
     evaluation: Evaluation | RegressionEvaluation
@@ -43,6 +44,10 @@ def evaluate(
         name = source.name
     else:
         classifier, unseen = model_and_labelled_rows(model, rows)
+        if figures is not None and isinstance(classifier, PursuitRegressor):
+            raise ValueError(
+                "--figures draws how classes are told apart, but this model predicts a number: leave it out."
+            )
         name, known = unseen.name, unseen.initially_known
         before = measured_before(model, classifier, unseen, rows.stop)
         evaluation = (
@@ -55,6 +60,7 @@ def evaluate(
         _write(to, name, evaluation)
         written.append(to)
     if figures is not None:
+        assert isinstance(evaluation, Evaluation)
         written += _draw(figures, name, evaluation)
     if as_json:
         print_json({"task": name, **evaluation.to_dict()})
@@ -76,11 +82,8 @@ def _write(path: Path, name: str, evaluation: "Evaluation | RegressionEvaluation
     write_whole(path, text.encode())
 
 
-def _draw(folder: Path, name: str, evaluation: "Evaluation | RegressionEvaluation") -> list[Path]:
-    from pursuit.evaluation import RegressionEvaluation
-
-    if isinstance(evaluation, RegressionEvaluation) or evaluation.by_class is None:
-        raise ValueError("--figures draws how classes are told apart, but this model predicts a number: leave it out.")
+def _draw(folder: Path, name: str, evaluation: "Evaluation") -> list[Path]:
+    assert evaluation.by_class is not None
     curve, confusion, trust = (folder / f"{what}.png" for what in ("curve", "confusion", "reliability"))
     evaluation.plot(curve, name=name)
     evaluation.by_class.plot(confusion, name)
