@@ -39,15 +39,6 @@ def test_rows_without_labels(workspace: Path) -> None:
     assert "true label" not in run(workspace, "explain", "model", "--data", "new.csv").stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(["--row", "60"], "Row 60 does not exist: rows are numbered from 0 to 59"), (["--figure", "chain.doc"], "png")],
-)
-def test_mistakes_get_one_sentence(workspace: Path, arguments: list[str], message: str) -> None:
-    result = run(workspace, "explain", "model", "--data", "patients.csv", *arguments)
-    assert_refused(result, message)
-
-
 def test_any_row_by_its_line_or_its_id(workspace: Path) -> None:
     frame = pd.read_csv(workspace / "patients.csv")
     found = run(workspace, "explain", "model", "--data", "patients.csv", *("--line", "17", "--line", "18"), "--json")
@@ -75,6 +66,8 @@ def test_rows_trained_on_are_remarked_on(workspace: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--row", "60"], "Row 60 does not exist: rows are numbered from 0 to 59"),
+        (["--figure", "chain.doc"], "png"),
         (["--line", "1"], "Line 1 is not a row of the file: its rows are in lines 2 to 301."),
         (["--line", "302"], "Line 302 is not a row of the file"),
         (["--id", "nobody", "--id-column", "note"], "No row of the file has note nobody."),
@@ -84,7 +77,7 @@ def test_rows_trained_on_are_remarked_on(workspace: Path) -> None:
         (["--row", "1", "--line", "3"], "use either --row, or --line and --id"),
     ],
 )
-def test_rows_that_cannot_be_found_are_said_so(workspace: Path, arguments: list[str], message: str) -> None:
+def test_mistakes_get_one_sentence(workspace: Path, arguments: list[str], message: str) -> None:
     result = run(workspace, "explain", "model", "--data", "patients.csv", *arguments)
     assert_refused(result, message)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pursuit.cli.console import err, escaped, out, print_json, show
+from pursuit.cli.console import err, escaped, out, print_json, say, show
 from pursuit.cli.options import AsJson, Model
 from pursuit.files import read_bytes, write_whole
 from pursuit.registry import Also, Option, Stop
@@ -148,4 +148,4 @@ def _keep_for_later(
     write_whole(path, session.to_json().encode())
     others = [word for folder in also or () for word in ("--also", folder)]
     command = ["pursuit", "ask", str(model), *(["--stop", stop] if stop else []), *others, "--session", str(path)]
-    err.print(f"Saved. Go on with: {escaped(shlex.join(command))}", soft_wrap=True, highlight=False)
+    say(f"Saved. Go on with: {shlex.join(command)}")

@@ -1,6 +1,5 @@
 """Output of the program: results on standard output, remarks on standard error. Nothing here is slow to import."""
 
-import contextlib
 import errno
 import json
 import os
@@ -132,7 +131,7 @@ def say_if_wide(source: str) -> None:
             say(f"{source} has {n_columns:,} columns: reading takes about half a minute for every 20,000 of them.")
 
 
-@contextlib.contextmanager
+@contextmanager
 def stoppable(advice: str = "Run the same command again to continue.") -> Iterator[None]:
     """Tell a person who stops the command how to go on with it."""
     try:

@@ -9,7 +9,7 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Column, Table
 
-from pursuit.cli.console import err, escaped, out, print_json, show
+from pursuit.cli.console import err, escaped, out, print_json, say, show
 from pursuit.cli.options import AsJson, with_options
 from pursuit.registry import find
 from pursuit.research.tasks import files
@@ -112,7 +112,7 @@ def verify(
         if any(row["state"] == "unchecked" for row in rows):
             show("Unchecked files have no published checksum.")
     if damaged:
-        err.print("To fetch damaged files again: pursuit data get TASK", soft_wrap=True)
+        say("To fetch damaged files again: pursuit data get TASK")
         raise typer.Exit(1)
 
 

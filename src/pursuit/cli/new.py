@@ -1,6 +1,7 @@
 """`pursuit new`: from a file to a served interview. Each step is asked for in a terminal, has a default, and is an
 option."""
 
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -92,12 +93,11 @@ def new(
             say(f"How it is asked is written to {questions}: edit it to change words, and train again.")
         if asks:
             typer.prompt(f"Edit {questions} now if you like, then press Enter", default="", show_default=False)
-    given = {name: getattr(columns, name) for name in ColumnOptions.__dataclass_fields__}
     train(
         source,
         to=folder,
         regress=regress,
-        table=TableOptions(**given, questions=questions),
+        table=TableOptions(**vars(columns), questions=questions),
         options=TrainingOptions(),
         overwrite=overwrite,
     )
@@ -161,8 +161,6 @@ def _print_questions(task: "Task") -> None:
 
 
 def _draft(task: "Task", source: str, columns: ColumnOptions, to: Path) -> str:
-    import shlex
-
     from pursuit.queries import Questions
     from pursuit.tables.filesystem import display_name
 

@@ -86,7 +86,6 @@ class ReadingOptions:
     decimal: Annotated[
         str | None, Option("The decimal separator of a CSV file, '.' or ','; by default it is guessed.")
     ] = None
-
     sheet: Annotated[str | None, Option("The sheet of an Excel workbook; by default the fullest.")] = None
     query: Annotated[
         str | None, Option("With the address of a database: which rows, as in 'SELECT * FROM repairs'.", metavar="SQL")
@@ -94,8 +93,7 @@ class ReadingOptions:
 
     def reading(self) -> dict[str, Any]:
         """Arguments of the functions that read files."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**given, "missing": self.missing or ()}
+        return {**vars(self), "missing": self.missing or ()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +105,6 @@ class ColumnOptions(ReadingOptions):
     column_type: Annotated[
         list[str] | None, Option("What a column of a CSV file is, as in born=date; repeatable.", metavar="COLUMN=TYPE")
     ] = None
-
     language: Annotated[
         str | None, Option("The language of questions made of columns' names, en or de; by default that of the file.")
     ] = None
@@ -116,8 +113,9 @@ class ColumnOptions(ReadingOptions):
         """Arguments of `load_task`."""
         from pursuit.research.tasks.tables import parse_column_types
 
-        given = {name: value for name, value in super().reading().items() if name != "column_type"}
-        return {**given, "drop": self.drop or (), "column_types": parse_column_types(self.column_type or ())}
+        given = super().reading()
+        types = given.pop("column_type") or ()
+        return {**given, "drop": self.drop or (), "column_types": parse_column_types(types)}
 
 
 @dataclass(frozen=True, kw_only=True)

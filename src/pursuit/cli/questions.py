@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pursuit.cli.console import err, escaped, remark_on_task, say_if_wide, show
+from pursuit.cli.console import remark_on_task, say, say_if_wide, show
 from pursuit.cli.options import ColumnOptions, Regress, Source, words_of
-from pursuit.files import write_whole
+from pursuit.files import read_bytes, write_whole
 from pursuit.registry import Option
 
 MOST_LABELS = 20
@@ -58,7 +58,7 @@ def questions(
     if reply is not None:
         text = _replied(task, reply)
     write_whole(to, text.encode())
-    err.print(escaped(f"Written to {to}. Edit it, then: {shlex.join(command)}"), soft_wrap=True, highlight=False)
+    say(f"Written to {to}. Edit it, then: {shlex.join(command)}")
 
 
 def _print_prompt(task: Any, table: ColumnOptions, language: str | None) -> None:
@@ -71,7 +71,6 @@ def _print_prompt(task: Any, table: ColumnOptions, language: str | None) -> None
 
 def _replied(task: Any, reply: Path) -> str:
     """The questions file that a reply makes, after showing what it changes."""
-    from pursuit.files import read_bytes
     from pursuit.web.connect.prompt import difference, merged, narrow_ranges, read_reply
 
     content = read_bytes(reply, "a reply")
@@ -84,7 +83,7 @@ def _replied(task: Any, reply: Path) -> str:
     show(difference(before, after) or "The reply changes nothing.")
     absent = [one.name for one in after.settings if one.name not in {other.name for other in read.settings}]
     if absent:
-        err.print(escaped(f"The reply says nothing of {', '.join(absent)}: they stay as they were."), soft_wrap=True)
+        say(f"The reply says nothing of {', '.join(absent)}: they stay as they were.")
     for sentence in narrow_ranges(task.query_set, read, task.X_train):
-        err.print(escaped(sentence), soft_wrap=True)
+        say(sentence)
     return after.to_toml()

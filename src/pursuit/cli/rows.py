@@ -18,7 +18,7 @@ from pursuit.research.tasks import TASKS, load_task
 from pursuit.tables.engine import find_engine
 from pursuit.tables.filesystem import display_name, find_path
 from pursuit.tables.row_jobs import Predict, known_labels, means_folder, measure_all, write_file, write_folder
-from pursuit.tables.source import MOST_NAMED, MemorySource, RowsPart, TableSource, open_table
+from pursuit.tables.source import MOST_NAMED, PART_ROWS, MemorySource, RowsPart, TableSource, open_table
 
 
 def open_rows(estimator: PursuitEstimator, data: str, **wanted: Any) -> TableSource:
@@ -28,7 +28,7 @@ def open_rows(estimator: PursuitEstimator, data: str, **wanted: Any) -> TableSou
     if data in TASKS:
         if "id_column" in given:
             raise ValueError(f"{data} is a task, and its rows have no columns to name them by: leave --id out.")
-        return _rows_of_task(estimator, data, **{name: given[name] for name in given if name == "part_rows"})
+        return replace(_rows_of_task(estimator, data), part_rows=given.get("part_rows", PART_ROWS))
     # A query set may ask several things of one column.
     columns = list(getattr(estimator, "feature_names_in_", _queries(estimator)))
     trained = estimator.notes_.get("task", {})
@@ -147,13 +147,13 @@ def _loaded(model: Path, options: MeasuringOptions) -> Any:
     return estimator
 
 
-def _rows_of_task(estimator: PursuitEstimator, name: str, **wanted: Any) -> MemorySource:
+def _rows_of_task(estimator: PursuitEstimator, name: str) -> MemorySource:
     trained = estimator.notes_.get("task", {})
     task = load_task(name, trained.get("seed", 0) if trained.get("name") == name else 0)
     if [query.name for query in task.query_set.queries] != _queries(estimator):
         whose = f" was trained on {trained['name']} and" if "name" in trained else ""
         raise ValueError(f"The model{whose} asks other queries than those of {name}: give it rows of its own kind.")
-    return MemorySource(name, task.X_test, task.y_test, task.initially_known_test, **wanted)
+    return MemorySource(name, task.X_test, task.y_test, task.initially_known_test)
 
 
 def _queries(estimator: PursuitEstimator) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pursuit.cli.console import err, escaped, say, show
+from pursuit.cli.console import say, show
 from pursuit.files import check_model
 from pursuit.registry import Also, Option, Stop
 from pursuit.version import require
@@ -172,6 +172,6 @@ def mcp(
         raise ValueError(f"Other machines reach {host}, so clients must know a token: give --token-file.")
     listening = bound(host, port)
     address = f"{address_of(host, listening.getsockname()[1])}{PATH}"
-    err.print(escaped(f"Serving {address}. Stop with Ctrl-C."), soft_wrap=True, highlight=False)
+    say(f"Serving {address}. Stop with Ctrl-C.")
     app = make_app(server, token, tuple(hosts or ()))
     uvicorn.Server(uvicorn.Config(app, **OPTIONS)).run(sockets=[listening])

@@ -1,7 +1,8 @@
 """`pursuit train`: learn from a task or a file, measure on held-out rows, and save the model."""
 
 import contextlib
-from dataclasses import asdict, dataclass
+import shutil
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,7 @@ from pursuit.cli.console import (
     training_bar,
 )
 from pursuit.cli.options import Address, AsJson, Regress, Source, TableOptions, chosen_parameters
-from pursuit.files import claimed, holds_anything, is_first
+from pursuit.files import check_model, claimed, holds_anything, is_first
 from pursuit.registry import Device, MaxQueries, Network, Option, Querier, Seed, Stop, find
 
 if TYPE_CHECKING:
@@ -208,14 +209,11 @@ def train(
 
 def _with_sessions(folder: Path, task: "Task", sessions: str) -> tuple[Any, "Task"]:
     """The model in a folder, and a task whose training rows have its confirmed sessions among them."""
-    from dataclasses import replace
-
     import numpy as np
     import pandas as pd
 
     from pursuit import load
     from pursuit.cli.served_models import kept_sessions
-    from pursuit.files import check_model
     from pursuit.report.watch import Confirmed
 
     check_model(folder)
@@ -267,8 +265,6 @@ def _check_alike(before: Any, task: "Task", y: Any) -> None:
 
 def _replaces(place: Path, folder: Path, before: Any, model: Any, measured: Any, task: "Task") -> bool:
     """Put a new model in place of the one before it, if it is no worse on the held-out rows; whether it did."""
-    import shutil
-
     old, new = (_quality(one) for one in (before.evaluate(task.X_test, task.y_test), measured.evaluation))
     is_worse = not all(new[name] >= old[name] for name in old)  # nor is what is not a number any better
     each = ", ".join(f"{name} {abs(old[name]):.4f} before, {abs(new[name]):.4f} after" for name in old)
