@@ -152,8 +152,7 @@ class Chain:
         """Beliefs step by step: as a heat map of labels, or as intervals where a number is predicted."""
         figures = import_module("pursuit.evaluation.figures")  # which draws chains, and so comes after them
         draw = figures.answer_chain if self.target is None else figures.number_chain
-        figure: Figure = draw(self, path, title)
-        return figure
+        return draw(self, path, title)
 
     def _predicted(self) -> str:
         if self.target is not None:
@@ -307,12 +306,10 @@ def chain_step(
     before: Tensor,
     after: Tensor,
     bits: float | None = None,
-    volunteered: bool = False,
 ) -> ChainStep:
     """A query of a chain in words, with its answer and the beliefs (C,) before and after it."""
     wording = query_set.queries[query]
-    gained = doubt(before) - doubt(after)
-    return ChainStep(query, wording.name, wording.text, answer, after, bits, gained, volunteered)
+    return ChainStep(query, wording.name, wording.text, answer, after, bits, doubt(before) - doubt(after))
 
 
 def doubt(posterior: Tensor) -> float:

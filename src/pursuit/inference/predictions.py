@@ -1,7 +1,7 @@
 """Predictions and chains as tables: what is believed of every row, and what was asked for it."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,11 +42,8 @@ class Predictions:
 
     def take(self, rows: Tensor) -> "Predictions":
         """The same of some rows (n,)."""
-        changed: dict[str, Any] = {}
-        for field in fields(self):
-            part = getattr(self, field.name)
-            changed[field.name] = None if part is None else part[rows]
-        return Predictions(**changed)
+        taken: Any = {name: None if part is None else part[rows] for name, part in vars(self).items()}
+        return Predictions(**taken)
 
     def table(self, pursuer: Pursuer, x: Tensor, index: pd.Index | None = None) -> pd.DataFrame:
         """A row for each row of the answers `x` (N, *answer_shape): what is predicted (`believed`), how many queries

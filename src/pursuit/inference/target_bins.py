@@ -43,7 +43,7 @@ class TargetBins(Sequence[str]):
             len(self.points) != len(self.means)
             or len(lengths) != 1
             or min(lengths) < 2
-            or not all(map(_is_number, numbers))
+            or not all(map(math.isfinite, numbers))
         ):
             raise ValueError("The bins of a number have as many finite points each, two at least, and a mean.")
 
@@ -183,7 +183,3 @@ def _quantiles(values: np.ndarray, counts: np.ndarray) -> tuple[float, ...]:
 def target_of(pursuer: Any) -> TargetBins | None:
     """What a pursuer predicts a number by; None if it predicts classes."""
     return pursuer.classes if isinstance(pursuer.classes, TargetBins) else None
-
-
-def _is_number(value: float) -> bool:
-    return abs(value) < math.inf

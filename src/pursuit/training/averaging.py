@@ -23,9 +23,8 @@ class WeightAverage:
 
     def __init__(self, model: nn.Module, decay: float):
         parameters: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
-        # Other buffers are constants, some of them infinite, which would average to nan.
-        statistics = [s for norm in _batch_norms(model) for s in (norm.running_mean, norm.running_var) if s is not None]
-        self.weights = [*parameters, *statistics]
+        # Buffers beside the statistics are constants, some of them infinite, which would average to nan.
+        self.weights = [*parameters, *_statistics(model)]
         self.decay = decay
         self.averaged = self.copy() if decay else []
         self._pull = torch.zeros((), device=self.weights[0].device)
@@ -67,15 +66,16 @@ def refresh_batch_norm(model: nn.Module, batches: Iterator[Batch], forward: Call
 
     `forward` is called on each of the batches; without BatchNorm none is drawn.
     """
-    norms = _batch_norms(model)
-    if not norms:
-        return []
-    update_bn(([batch] for batch in batches), _Calling(model, forward))  # a list, whose first item is the input
+    statistics = _statistics(model)
+    if statistics:
+        update_bn(([batch] for batch in batches), _Calling(model, forward))  # a list, whose first item is the input
+    return statistics
+
+
+def _statistics(model: nn.Module) -> list[Tensor]:
+    """The means and variances that its BatchNorms measure."""
+    norms = [module for module in model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
     return [s for norm in norms for s in (norm.running_mean, norm.running_var) if s is not None]
-
-
-def _batch_norms(model: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
-    return [module for module in model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
 
 
 class _Calling(nn.Module):

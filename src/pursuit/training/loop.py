@@ -51,7 +51,7 @@ class Report:
 
 
 class Trainer:
-    """The state of training and how it moves on; `state` saves and restores it."""
+    """The state of training and how it moves on; `checkpoints` saves and restores it."""
 
     def __init__(
         self,

@@ -73,9 +73,8 @@ class Rows:
         return self._each(lambda tensor: tensor.to(device))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Rows":
-        optional = (self.initially_known, self.weight, self.group, self.target)
-        changed = [None if tensor is None else change(tensor) for tensor in optional]
-        return Rows(change(self.x), change(self.available), change(self.y), *changed)
+        changed: Any = {name: None if tensor is None else change(tensor) for name, tensor in vars(self).items()}
+        return Rows(**changed)
 
     @property
     def n_bytes(self) -> int:
@@ -147,7 +146,7 @@ class Rows:
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
-        for tensor in (self.x, self.available, self.y, self.initially_known, self.weight, self.group, self.target):
+        for tensor in vars(self).values():
             if tensor is not None:
                 digest.update(tensor.contiguous().numpy().tobytes())
         return digest.hexdigest()

@@ -375,15 +375,15 @@ class _CarriedSampler(Sampler):
         """Put fresh rows where chains end in this step."""
         n, turn = self.n_carried, self.step % self.max_queries
         first, beyond = (-((-edge * n) // self.max_queries) for edge in (turn, turn + 1))  # rounded up
+        fresh = _tensors(self._fresh, self._fresh.start())
         if not turn.is_cuda:  # where rows may be found by numbers that are not recorded
-            ending, fresh = slice(int(first), int(beyond)), _tensors(self._fresh, self._fresh.start())
+            ending = slice(int(first), int(beyond))
             for name, old in self._carried().items():
                 old[ending] = fresh[name][: ending.stop - ending.start]
             return
         place = first + torch.arange(self.n_ending, device=first.device)
         ends = place < beyond  # the last may be one too many, and is put back
         place = place % n
-        fresh = _tensors(self._fresh, self._fresh.start())
         for name, old in self._carried().items():
             old[place] = torch.where(ends.view(-1, *[1] * (old.dim() - 1)), fresh[name], old[place])
 
