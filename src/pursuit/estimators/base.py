@@ -32,7 +32,7 @@ from pursuit.files import claimed, is_first
 from pursuit.inference.chain import Chains, explain
 from pursuit.inference.predictions import Predictions, chain_table, predict_rows
 from pursuit.inference.pursuer import Labels
-from pursuit.inference.rollout import pursue_in_batches
+from pursuit.inference.rollout import posterior_at_stop
 from pursuit.inference.stopping import Standing, StoppingRule, guarantees_of, stopping_rule
 from pursuit.inference.target_bins import TargetBins
 from pursuit.queries import Answers, ColumnQueries, ColumnType, QuerySet
@@ -40,7 +40,7 @@ from pursuit.sessions.log import FurtherTarget
 from pursuit.sessions.script import Script
 from pursuit.sessions.session import Session
 from pursuit.training import TrainingRun
-from pursuit.training.devices import find_device
+from pursuit.training.devices import find_device, own_randomness
 from pursuit.training.progress import with_bar
 from pursuit.training.rows import Rows, RowSource, StreamedRows
 
@@ -140,16 +140,13 @@ class PursuitEstimator(BaseEstimator, ABC):
         if isinstance(rows, Rows):
             check_cost_of_labels(len(rows), len(self.labels))
         self._warn_if_nothing_will_be_asked(rows)
-        is_free = run.path is not None and not run.is_claimed and is_first()
-        alone = claimed(run.path) if run.path is not None and is_free else nullcontext()
         with (
-            alone,
+            claimed(run.path) if run.path is not None and not run.is_claimed and is_first() else nullcontext(),
             refusing_more_than_memory(type(self).__name__),
-            torch.random.fork_rng(devices=[]),
-        ):  # for whatever is drawn without a generator
-            torch.default_generator.manual_seed(seed)
-            with with_bar(run, type(self).__name__, self.verbose) as watched:
-                self.model_ = self.learn(query_set, rows, seed, watched)
+            own_randomness(seed, torch.device("cpu")),  # for whatever is drawn without a generator
+            with_bar(run, type(self).__name__, self.verbose) as watched,
+        ):
+            self.model_ = self.learn(query_set, rows, seed, watched)
         if held_out is not None:
             self._choose_guarantees(held_out, seed)
         return self
@@ -201,10 +198,7 @@ class PursuitEstimator(BaseEstimator, ABC):
         """The belief (N, C) once enough was asked of each row."""
         answers = self.read_answers(X)
         known = self._initially_known(initially_known, len(answers.x))
-        posterior = torch.zeros(len(answers.x), len(self.labels))
-        for step in pursue_in_batches(self.model_, *answers, self.stopping_rule(), known):
-            posterior[step.rows] = step.log_posterior.exp().float()
-        return posterior
+        return posterior_at_stop(self.model_, *answers, self.stopping_rule(), known)
 
     def explain(self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None) -> Chains:
         """The chain of queries, answers and posteriors of each row, which is the whole reason for its prediction."""

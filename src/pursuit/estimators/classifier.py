@@ -22,10 +22,9 @@ from pursuit.estimators.guarantees import (
     hold_out,
     n_to_hold_out,
     one_of_each,
-    take,
     within_reach,
 )
-from pursuit.estimators.validation import check_class_weight, group_numbers, plain_labels, weights_of_classes
+from pursuit.estimators.validation import check_class_weight, group_numbers, plain_labels, take, weights_of_classes
 from pursuit.evaluation import Evaluation, evaluate
 from pursuit.inference.pursuer import label_codes
 from pursuit.inference.stopping import ConformalSet, StoppingRule, guarantees_of, stopping_rule, unkept

@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse import issparse
 from scipy.special import bdtr
 
 from pursuit.estimators.plan import Reason
 from pursuit.inference.pursuer import Pursuer, label_list
-from pursuit.inference.rollout import pursue_in_batches
+from pursuit.inference.rollout import posterior_at_stop, pursue_in_batches
 from pursuit.inference.stopping import (
     NEVER,
     Budget,
@@ -32,7 +31,6 @@ from pursuit.inference.stopping import (
     joined,
     without_guarantees,
 )
-from pursuit.queries.reading import as_pandas
 from pursuit.training.rows import Rows
 
 STARTS = ((1 / 20, 0.45), (1 / 2, 0.45), (2.0, 0.1))
@@ -307,16 +305,6 @@ def one_of_each(group: np.ndarray, names: np.ndarray, randomness: np.random.Gene
     return randomness.permutation(one[np.isin(group[one], names)])
 
 
-def take(X: Any, rows: np.ndarray) -> Any:
-    """Some rows of a table, an array, a sparse matrix or a list."""
-    X = as_pandas(X)
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if issparse(X):
-        return X.tocsr()[rows]
-    return [X[i] for i in rows] if isinstance(X, list | tuple) else np.asarray(X)[rows]
-
-
 # ---- making guarantees
 
 
@@ -380,8 +368,8 @@ def _keep_risk(
         at_levels = chains.at_every_level()
         place = choose_level(*at_levels, chains.confidence.shape[1] - 1, guarantee.alpha, guarantee.delta)
         levels = [NEVER if place is None else float(LEVELS[place])]
-    each = np.array(levels if guarantee.by_length and len(levels) > 1 else levels * chains.confidence.shape[1])
-    stops = chains.stops(each.astype(np.float32))
+    each = np.broadcast_to(np.array(levels, dtype=np.float32), chains.confidence.shape[1])  # one level is that of all
+    stops = chains.stops(each)
     decided = stops < len(each)
     _warn_of_extremes(guarantee, decided, stops)
     asked = np.where(decided, stops, chains.lengths).mean()
@@ -414,9 +402,7 @@ def _keep_sets(
     guarantee: ConformalSet, pursuer: Pursuer, rows: Rows, stop: StoppingRule | None
 ) -> tuple[ConformalSet, Reason]:
     labels = label_list(pursuer.classes)
-    posterior = torch.zeros(len(rows), len(labels))
-    for step in pursue_in_batches(pursuer, rows.x, rows.available, stop, rows.initially_known):
-        posterior[step.rows] = step.log_posterior.exp().float()
+    posterior = posterior_at_stop(pursuer, rows.x, rows.available, stop, rows.initially_known)
     of_right = posterior.gather(1, rows.y.clamp(min=0)[:, None])[:, 0].masked_fill(rows.y < 0, 0.0).numpy()
     y = rows.y.numpy()
     if guarantee.by_class:

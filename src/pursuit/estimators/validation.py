@@ -90,9 +90,18 @@ def rows_that_count(
 ) -> tuple[Any, ...]:
     """X, y, weights, groups and initially known answers without the rows of weight 0."""
     counts = np.flatnonzero(weight)
-    X = X.iloc[counts] if hasattr(X, "iloc") else (X.tocsr() if issparse(X) else X)[counts]
     known = None if initially_known is None else np.asarray(initially_known)[counts]
-    return X, y[counts], weight[counts], None if group is None else group[counts], known
+    return take(X, counts), y[counts], weight[counts], None if group is None else group[counts], known
+
+
+def take(X: Any, rows: np.ndarray) -> Any:
+    """Some rows of a table, an array, a sparse matrix or a list."""
+    X = as_pandas(X)
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if issparse(X):
+        return X.tocsr()[rows]
+    return [X[i] for i in rows] if isinstance(X, list | tuple) else np.asarray(X)[rows]
 
 
 # Labels as users give them, of any library and any type.

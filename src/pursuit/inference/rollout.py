@@ -50,9 +50,8 @@ class RolloutStep:
 
     def cpu(self) -> "RolloutStep":
         """The same in the main memory."""
-        standing: Any = {name: _cpu(part) for name, part in self.standing._asdict().items()}
-        parts: Any = {name: _cpu(getattr(self, name)) for name in ("rows", "goes_on", "query", "answered", "bits")}
-        return RolloutStep(standing=self.standing._replace(**standing), **parts)
+        parts = {name: _cpu(part) for name, part in vars(self).items()}
+        return RolloutStep(**{**parts, "standing": Standing(*map(_cpu, self.standing))})
 
     @property
     def log_posterior(self) -> Tensor:
@@ -237,3 +236,13 @@ def pursue_in_batches(
         known = None if initially_known is None else initially_known[part]
         for step in pursue(pursuer, x[part], available[part], stop, known, template, with_bits):
             yield replace(step, rows=step.rows + start)
+
+
+def posterior_at_stop(
+    pursuer: Pursuer, x: Tensor, available: Tensor, stop: StoppingRule | None, initially_known: Tensor | None
+) -> Tensor:
+    """The belief (N, C) once enough was asked of each row."""
+    posterior = torch.zeros(len(x), len(pursuer.classes))
+    for step in pursue_in_batches(pursuer, x, available, stop, initially_known):
+        posterior[step.rows] = step.log_posterior.exp().float()
+    return posterior
