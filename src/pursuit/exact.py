@@ -94,9 +94,8 @@ class IndependentIP(_Choices):
         likelihood = likelihood.double()
         if likelihood.shape != (len(classes), len(self.query_of)):
             raise ValueError(
-                f"likelihood must have shape {(len(classes), len(self.query_of))}, a probability for "
-                "every class and choice, "
-                f"not {tuple(likelihood.shape)}."
+                f"likelihood must have shape {(len(classes), len(self.query_of))}, a probability for every class and "
+                f"choice, not {tuple(likelihood.shape)}."
             )
         if not torch.allclose(self.by_query(likelihood), torch.ones(1, dtype=torch.double), atol=1e-6):
             raise ValueError("The probabilities of a query's choices must sum to one for every class.")

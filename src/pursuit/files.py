@@ -100,9 +100,9 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def read_json(path: Path, wanted: str = "a file") -> Any:
+def read_json(path: Path) -> Any:
     """The value in a JSON file; raises ValueError for what is not one."""
-    return parse_json(read_bytes(path, wanted).decode("utf-8"))
+    return parse_json(read_bytes(path).decode("utf-8"))
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -336,9 +336,8 @@ class AnswerModel(nn.Module):
         """The probability of each possible answer to a query (B, k) and the posterior after it (B, k, C), by Bayes.
         "No answer", if possible, comes last."""
         own = (self.query_of == query).nonzero()[:, 0]
-        log_odds = F.pad(
-            self._log_odds(outputs, self.label_vectors, self.table)[:, own], (0, 0, 1, 0)
-        )  # those of the first answer are 0
+        log_odds = self._log_odds(outputs, self.label_vectors, self.table)[:, own]
+        log_odds = F.pad(log_odds, (0, 0, 1, 0))  # those of the first answer are 0
         log_joint = log_odds.log_softmax(dim=1) + log_posterior.float()[:, None]  # (B, k, C)
         log_probability = log_joint.logsumexp(dim=2)
         return log_probability.exp(), (log_joint - log_probability[:, :, None]).exp()

@@ -1,16 +1,15 @@
 """Defaults that depend on the data: network, training and its length, each with the reason for it."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
-
-import torch
 
 from pursuit.information import AnswerSettings
 from pursuit.networks import MLP, NetworkSettings, default_network
 from pursuit.queries import QuerySet
 from pursuit.training import CarriedHistories, Stage
 from pursuit.training.devices import find_device
-from pursuit.training.rows import Rows, RowSource, StreamedRows, rows_in_memory
+from pursuit.training.rows import RowSource, StreamedRows, rows_in_memory
 from pursuit.training.schedule import AdamW
 
 T = TypeVar("T")
@@ -26,7 +25,7 @@ TAUGHT_RANK = 4
 """Of the answer model beside teachers, from `MANY_ROWS` on. With fewer rows, what it learns of how answers depend on
 one another makes questions look worth more than they are."""
 OFTEN, RARELY = 4, 16
-"""Of so many reports, one looks at held-out rows; rarely where even the fewest steps take long."""
+"""Held-out rows are looked at every N reports; less often where steps are slow."""
 CHAIN_QUERIES = 20
 """How far chains are carried in training; random histories cover what lies beyond."""
 SPARSE = 0.1
@@ -114,7 +113,7 @@ class Plan:
     answers: AnswerSettings = DEFAULT_ANSWERS
     """How a method that foresees answers does so."""
     look_every: int = OFTEN
-    """Of so many reports, one has a look at held-out rows."""
+    """Held-out rows are looked at every N reports."""
 
 
 def suitable_plan(
@@ -211,7 +210,7 @@ def _products(network: NetworkSettings, query_set: QuerySet, n_classes: int, ran
     network that foresees answers."""
     if not isinstance(network, MLP):
         return 0.0
-    n_inputs = int(torch.Size(query_set.input_shape).numel())
+    n_inputs = math.prod(query_set.input_shape)
     width = network.hidden[0]
     numbers = sum(feature == "number" for feature in query_set.units.feature_types) if query_set.has_units else 0
     n_outputs = (1 + rank) * (6 * numbers + len(query_set)) + n_classes  # seven log odds a number
@@ -222,6 +221,5 @@ def _is_sparse(query_set: QuerySet, rows: RowSource) -> bool:
     """Whether answers are yes or no, and nearly all of them no."""
     if not query_set.has_own_units or set(query_set.units.feature_types) != {"yes_no"}:
         return False
-    sample: Rows = rows_in_memory(rows, LOOKED_AT_ROWS)
-    sample = sample.take(slice(LOOKED_AT_ROWS))
+    sample = rows_in_memory(rows, LOOKED_AT_ROWS).take(slice(LOOKED_AT_ROWS))
     return float(((sample.x > 0) & sample.available).float().mean()) < SPARSE

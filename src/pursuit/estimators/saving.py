@@ -90,8 +90,7 @@ def _labels_config(labels: Any) -> dict[str, Any]:
     """Labels as JSON: an array, or a registered object such as bins of a number."""
     if isinstance(labels, np.ndarray):
         return {"dtype": labels.dtype.str, "labels": labels.tolist()}
-    config: dict[str, Any] = to_config(labels)
-    return config
+    return to_config(labels)
 
 
 def _labels_from_config(config: dict[str, Any]) -> Any:

@@ -1,5 +1,6 @@
 """Networks for tables: a masked multilayer perceptron and the set network."""
 
+import math
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,12 +39,12 @@ class MLP(TrunkAndHeads):
         check_sizes(self, "hidden")
 
     def trunk(self, query_set: QuerySet) -> nn.Module:
-        n_inputs = int(torch.Size(query_set.input_shape).numel())
+        n_inputs = math.prod(query_set.input_shape)
         body = nn.Sequential(nn.Flatten(), *dense_layers(n_inputs, self.hidden, self.dropout))
         return BesideInput(body) if self.direct else body
 
     def heads(self, query_set: QuerySet, n_classes: int) -> tuple[nn.Module, nn.Module]:
-        n_inputs = int(torch.Size(query_set.input_shape).numel())
+        n_inputs = math.prod(query_set.input_shape)
         n_read = (self.hidden[-1] if self.hidden else n_inputs) + n_inputs * self.direct
         return nn.Linear(n_read, len(query_set)), nn.Linear(n_read, n_classes)
 

@@ -129,19 +129,17 @@ def quality(evaluation: Evaluation | RegressionEvaluation, name: str) -> list[st
 
 
 def _quality_of_numbers(evaluation: RegressionEvaluation, rows: str) -> list[str]:
-    found = evaluation.at_stop or evaluation.all_answers
-    asked = [
-        f"It asks {stop.mean_asked:.1f} of {count(evaluation.n_queries, 'question')} on average."
-        for stop in [evaluation.at_stop]
-        if stop is not None
-    ]
-    return [
+    stop = evaluation.at_stop
+    found = stop or evaluation.all_answers
+    sentences = [
         *no_better_than_guessing(evaluation),
         f"Measured on {rows}, its predictions are off by {found.mae:.3g} on average, and explain "
         f"{share(max(0, found.r2))} of the differences between rows.",
-        *asked,
-        f"The range it gives as 90% sure holds the true number in {share(found.coverage)} of the rows.",
     ]
+    if stop is not None:
+        sentences.append(f"It asks {stop.mean_asked:.1f} of {count(evaluation.n_queries, 'question')} on average.")
+    sentences.append(f"The range it gives as 90% sure holds the true number in {share(found.coverage)} of the rows.")
+    return sentences
 
 
 def no_better_than_guessing(evaluation: Evaluation | RegressionEvaluation) -> list[str]:

@@ -265,7 +265,7 @@ class Watch:
             )
         else:
             found.append("Nobody confirmed a result yet, so nothing can be said of the promise.")
-        for one in [one for one in self.questions if one.has_moved and one.moved is not None][:5]:
+        for one in [one for one in self.questions if one.has_moved][:5]:
             assert one.moved is not None
             found.append(
                 f"Answers have moved: “{one.moved.text}” to “{one.text}” is given by {share(one.moved.observed)}, "
