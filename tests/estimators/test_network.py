@@ -297,7 +297,7 @@ def test_no_group_is_both_learnt_and_held_out(monkeypatch: pytest.MonkeyPatch) -
 
 def test_where_no_group_can_be_held_out_single_rows_are_and_that_is_said() -> None:
     X, y = patients(60)
-    with pytest.warns(UserWarning, match="No group can be held out without all rows of some label"):
+    with pytest.warns(UserWarning, match="Holding out a whole group would remove every row of some label"):
         model = VIPClassifier(random_state=0, held_out=0.2, **QUICKEST).fit(X, y, groups=y)
     assert [reason.why for reason in model.chosen_ if reason.setting == "expected"] == ["judged by 12 held-out rows"]
 

@@ -87,7 +87,7 @@ class PursuitEstimator(BaseEstimator, ABC):
     """What columns are asked as where a guess is wrong, as in {"ward": "choice", "born": "date", "note": "skip"}; for
     tables without a `query_set`."""
     missing_informs: bool = False
-    """Whether it is an answer, "not given", that a value is missing, in columns where many are; for tables without a
+    """Treat missing values as an answer ("not given") in columns with many of them; for tables without a
     `query_set`."""
     stop: StoppingRule | str | None = None
     """When to stop asking, as `Confidence(0.95)` or "confidence=0.95,budget=10". By default at a confidence of 0.99 or,

@@ -43,8 +43,8 @@ class PursuitClassifier(ClassifierMixin, PursuitEstimator):
     labels_attribute = "classes_"
     _: KW_ONLY
     class_weight: Literal["balanced"] | Mapping[Any, float] | None = None
-    """How many rows one of each class counts as, as {"rare": 10}; "balanced" makes all classes count the same. The
-    posterior is then that of a world in which classes are as frequent as they count."""
+    """How many rows one of each class counts as, as {"rare": 10}; "balanced" makes all classes count the same.
+    Posteriors then reflect the reweighted class frequencies."""
     guarantee_share: float | None = None
     """Share of the rows that `fit` holds out for what `stop` guarantees; 0: none, and `guarantee` is given them. By
     default what the guarantee takes, and a fifth or more where there are rows enough."""

@@ -208,8 +208,7 @@ SHARE, MOST_ROWS = 0.2, 5000
 TIMES = 3
 """Where there are enough rows, this many times the minimum is held out."""
 LONGEST = 100
-"""Where there are more questions, no more are asked before a row is left to a person, unless a budget says
-otherwise."""
+"""Most questions asked before a row is left to a person, unless a budget is given."""
 
 
 @dataclass(frozen=True)
@@ -288,7 +287,7 @@ def _named(guarantees: Sequence[Guarantee]) -> str:
 
 def hold_out(n_rows: int, n_held_out: int, group: np.ndarray | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The numbers of the rows to learn from, and of those held out. Of groups, whole ones are held out and one row of
-    each is taken: rows of one group are no independent witnesses."""
+    each is taken: rows of one group are not independent."""
     randomness = np.random.default_rng((seed, 16))
     if group is None:
         order = randomness.permutation(n_rows)

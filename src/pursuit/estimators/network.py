@@ -50,8 +50,8 @@ SMALL_TABLE = 2**20
 GUESSING = "no better than guessing"
 """What is said first of a model that may be no better than somebody who always says the most frequent label."""
 NO_GROUP_HELD_OUT = (
-    "No group can be held out without all rows of some label, so training is judged by single rows of the groups it "
-    "learns from: expect less of new groups."
+    "Holding out a whole group would remove every row of some label, so training is judged by rows of the groups "
+    "it learns from: expect lower accuracy on new groups."
 )
 
 
@@ -73,9 +73,9 @@ class LearnerEstimator(PursuitEstimator):
     """Share of the rows to hold out, to judge what was learnt and, without teachers, to end training early; 0: none. By
     default what suits the number of rows, or 0 where `stages` are given."""
     calibration: float | None = None
-    """Share of the rows to hold out for nothing but fitting beliefs to them, where training holds out none, as where
-    `stages` are given. By default 0; V-IP takes a few of those in files, and fresh rows where a rule draws them.
-    `calibrate` does it later."""
+    """Fraction of rows reserved for calibration when none are held out for early stopping, as when `stages` is given.
+    By default 0; V-IP takes a few of those in files, and fresh rows if rows are generated. `calibrate` does it
+    later."""
     unreliable: Unreliable | None = None
     """How often answers are withheld and wrong in training, and in the rows that judge it, as those of people will be;
     for columns, words and concepts only. By default never."""
@@ -274,12 +274,12 @@ class LearnerEstimator(PursuitEstimator):
             reasons["steps"] = Reason("steps", f"{n_trained:,} of {n_planned:,}", "best on held-out rows")
         elif "steps" in reasons:  # of which there are fewer where rows are held out
             reasons["steps"] = replace(reasons["steps"], value=f"{n_planned:,}")
-        return tuple((reasons | self._given()).values())
+        reasons |= {name: given(name, value) for name, value in self._given().items() if value is not None}
+        return tuple(reasons.values())
 
-    def _given(self) -> dict[str, Reason]:
-        """The settings of the plan that the user gave."""
-        own = {"held out": None if self.held_out is None else f"{self.held_out:.0%}", "tuned": self.tuned}
-        return {name: given(name, value) for name, value in own.items() if value is not None}
+    def _given(self) -> dict[str, Any]:
+        """The settings of the plan that the user may give; None for one that is left open."""
+        return {"held out": None if self.held_out is None else f"{self.held_out:.0%}", "tuned": self.tuned}
 
     def _stop_reason(self, judged_by: str) -> Reason:
         """Which rule rows are asked by."""
@@ -360,9 +360,8 @@ class NetworkEstimator(LearnerEstimator):
     """Whether networks see answers relative to their mean and spread, which helps where nearly all answers are no, as
     with words. For columns, words and concepts only. By default where answers are like that."""
 
-    def _given(self) -> dict[str, Reason]:
-        own = {"network": self.network, "standardise": self.standardise}
-        return super()._given() | {name: given(name, value) for name, value in own.items() if value is not None}
+    def _given(self) -> dict[str, Any]:
+        return super()._given() | {"network": self.network, "standardise": self.standardise}
 
     def make_model(self, spec: ModelSpec, rows: RowSource) -> ClassifierModel:
         """A fresh model of this specification for these rows: a `Model`, with the settings of its method."""

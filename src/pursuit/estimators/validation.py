@@ -31,16 +31,7 @@ def validated(estimator: Any, X: Any, query_set: QuerySet | None, reset: bool) -
             X = _with_all_columns(X, names.tolist(), query_set)
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return X
-    X = check_array(
-        X,
-        accept_sparse=True,
-        dtype=None,
-        ensure_all_finite=False,
-        allow_nd=True,
-        ensure_min_features=1,
-        ensure_min_samples=1,
-        estimator=estimator,
-    )
+    X = check_array(X, accept_sparse=True, dtype=None, ensure_all_finite=False, allow_nd=True, estimator=estimator)
     validate_data(estimator, X if issparse(X) else X.reshape(len(X), -1), reset=reset, skip_check_array=True)
     if names is not None and query_set is not None and query_set.reads_columns:
         return pd.DataFrame(X.toarray() if issparse(X) else X, columns=names)

@@ -412,17 +412,17 @@ class Guarantee(StoppingRule):
     """A rule that holds only once it was chosen on held-out rows what makes it hold."""
 
     @property
+    @abstractmethod
     def is_kept(self) -> bool:
         """Whether that was chosen."""
-        raise NotImplementedError
 
+    @abstractmethod
     def unkept(self) -> Self:
         """The guarantee alone, as users write it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def in_words(self) -> str:
         """What is guaranteed, as a sentence."""
-        raise NotImplementedError
 
     def _check_kept(self) -> None:
         if not self.is_kept:
@@ -500,9 +500,10 @@ class RiskControlled(Guarantee):
 class ConformalSet(Guarantee):
     """Say at the stop which labels remain: a set that has the right one with probability 1 - `alpha`.
 
-    It never stops a chain by itself, and goes with any rule that does: `Confidence(0.95) | ConformalSet(0.1)`; alone,
-    it goes with the usual one. The probability is that over new rows and the rows it was chosen on together; with
-    `by_class`, it holds for the rows of every class by themselves. Written `conformal=0.1` and `conformal=0.1xclass`.
+    It never stops a chain by itself, and goes with any rule that does: `Confidence(0.95) | ConformalSet(0.1)`; on its
+    own, it is combined with the default rule. The probability is that over new rows and the rows it was chosen on
+    together; with `by_class`, it holds for the rows of every class by themselves. Written `conformal=0.1` and
+    `conformal=0.1xclass`.
 
     A label remains if it is at least as probable as all but a share `alpha` of the right labels of held-out rows were
     at their stop (split conformal prediction with the score 1 - p). The most probable label always remains. It is

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pursuit.estimators import PursuitRegressor, TaughtClassifier, TaughtEstimator, method
-from pursuit.estimators.plan import FEW_ROWS, HELD_OUT, MOST_HELD_OUT, Reason, given
+from pursuit.estimators.plan import FEW_ROWS, HELD_OUT, MOST_HELD_OUT, Reason
 from pursuit.estimators.selection import better_querier, suitable_stop, unusual_limits
 from pursuit.estimators.tuned import OF_NETWORK, OneOf
 from pursuit.inference.stopping import StoppingRule
@@ -178,9 +178,8 @@ class VIPEstimator(TaughtEstimator):
         if self.model_.answer_model is not None:
             self.model_.unusual_from.copy_(unusual_limits(self.model_, judging, self.max_queries))
 
-    def _given(self) -> dict[str, Reason]:
-        own = {} if self.lookahead == "auto" else {"lookahead": given("lookahead", self.lookahead)}
-        return super()._given() | own
+    def _given(self) -> dict[str, Any]:
+        return super()._given() | {"lookahead": None if self.lookahead == "auto" else self.lookahead}
 
     def _judged_reasons(self, judging: Rows | None, learner: VIP) -> list[Reason]:
         found = getattr(self, "_querier_reason", None)  # which a loaded estimator has among those chosen

@@ -41,7 +41,7 @@ class EarlyStopping:
     rows: Rows
     patience: int = 12
     every: int = 4
-    """Of this many reports, one has a look at the rows."""
+    """The rows are looked at every N reports."""
     prefers_end: bool = False
     """Whether to train to the end of the stage, where the learning rate has fallen to nothing, and to keep those
     weights unless they are worse by more than a standard error: of few rows, the best look may be best by chance."""

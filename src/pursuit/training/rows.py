@@ -199,7 +199,7 @@ class StreamedRows(ABC):
 
 
 class GeneratedRows(StreamedRows):
-    """Rows that a rule draws as they are needed: any number of them, and none is stored.
+    """Rows that are sampled on demand; nothing is stored.
 
     A subclass says how to `draw` rows, how to move `to` another device, and its `prior` and `fingerprint`.
     """
