@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -32,6 +33,22 @@ def test_a_mark_among_choices_is_named_with_the_option_as_one_types_it(tmp_path:
     task = load_task(path, target="y", missing=["?", "- -"])
     assert task.notes["remarks"] == []  # + and - are the answers
     assert [query.choices for query in task.query_set.queries] == [("x", "z"), ("no", "yes"), ("+", "-")]
+
+
+def test_codes_far_from_other_numbers_are_named_with_the_option_that_makes_them_missing(tmp_path: Path) -> None:
+    columns = {"age": [-999, *range(20, 59)], "pain": [-9, *range(10)] * 4, "ok": [99, *range(61, 100)]}
+    columns = {name: values[:40] for name, values in columns.items()}
+    path = write(tmp_path / "t.csv", **columns, cold=[-9, -3, 0, 4] * 10)
+    remarks = load_task(path, target="y").notes["remarks"]
+    assert remarks == [
+        "Warning: -999 stands among the numbers of 'age'. If that means missing, add --missing -999",
+        "Warning: -9 stands among the numbers of 'pain'. If that means missing, add --missing -9",
+    ]
+    assert load_task(path, target="y", missing=["-999", "-9"]).notes["remarks"] == []
+    pd.DataFrame({"a": [1, 2, 3, 5] * 10, "y": [9999, *np.arange(39) / 2]}).to_csv(path, index=False)
+    assert load_task(path, target="y", regress=True).notes["remarks"] == [
+        "Warning: 9999 stands among the numbers of 'y'. If that means missing, add --missing 9999"
+    ]
 
 
 def test_what_is_not_asked_for_is_said_once_with_the_reason(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from pursuit.queries import Choice, ColumnQueries, NotAQuestion, Number, Query, QuerySet
+from pursuit.queries import Choice, ColumnQueries, Date, NotAQuestion, Number, Query, QuerySet
 from pursuit.queries.column import listed
 from pursuit.queries.column_types import (
     LEAST_MISSING,
@@ -23,6 +23,8 @@ from pursuit.queries.column_types import (
     on_ticked,
     on_unasked,
 )
+from pursuit.queries.parts import Age
+from pursuit.queries.reading import read_column
 from pursuit.research.tasks.task import Task
 from pursuit.tables.arrow import existing_column
 from pursuit.tables.csv import CsvOptions, CsvTable, read_csv
@@ -53,6 +55,8 @@ MOST_CELLS = 20_000_000
 """The most cells of a Parquet or Arrow file that is read into memory to predict a number."""
 MAX_STRAYS = 3
 """More different words than this among numbers are not marks for missing values."""
+CODE = re.compile(r"-9+|99+")
+"""Numbers that often stand for a missing value."""
 NOTHING_MISSING = (
     f"No column lacks a value in {LEAST_MISSING} rows and {LEAST_SHARE_MISSING:.0%} of them, so --missing-informs "
     "changes nothing."
@@ -157,7 +161,9 @@ def _read_rows(path: Path, target: str | None, how: TableReading) -> tuple[Task,
         queries, on_columns = column_queries(X, how.column_types, table, how.missing_informs, labels, how.language)
         X, remarks = X[queries.columns], [*remarks, *on_columns]
         query_set = queries.rescaled(X.iloc[train])  # test rows have no influence on the scale of numbers
-    if not regress:
+    if regress:
+        remarks += _on_codes({target: y})
+    else:
         written = np.unique(table.frame[target].dropna().astype(str), return_counts=True)
         remarks += [*remark_on_same(same_labels(*written)), *remarks_on_labels(y)]
     remarks += leaks(X.iloc[train], y[train], regress)
@@ -351,6 +357,8 @@ def column_queries(
             words, where = _quoted(X[query.source], marks, table)
             options = " ".join(f"--missing {shlex.quote(mark)}" for mark in marks)
             remarks.append(f"Warning: '{query.name}' holds {words}{where}. If that means missing, add {options}")
+    read = {one.name: one for one in guess.queries if isinstance(one, Number) and not isinstance(one, Date | Age)}
+    remarks += _on_codes({name: read_column(one, X[one.source])[0] for name, one in read.items()})
     if missing_informs:
         lacking = [f"'{query.name}'" for query in guess.queries if query.may_be_missing]
         remarks.append(f'These may be answered "not given": {listed(lacking)}.' if lacking else NOTHING_MISSING)
@@ -386,6 +394,30 @@ def _marks(query: Choice) -> list[str]:
     """The few choices without a letter or a digit, such as "?" and "-", which may mean that there is no answer."""
     marks = [choice for choice in query.choices if not any(character.isalnum() for character in choice)]
     return marks if len(marks) <= MAX_STRAYS and len(marks) < len(query.choices) else []
+
+
+def _on_codes(columns: Mapping[Any, np.ndarray]) -> list[str]:
+    """What a person should know of numbers (N,) of nines at the end of a column and far from the others, such as -999,
+    which may mean that there is no answer."""
+    by_code: dict[str, list[str]] = {}
+    for name, column in columns.items():
+        numbers = np.unique(column[~np.isnan(column)])
+        while len(numbers) > 2 and (end := next((one for one in (0, -1) if _is_code(numbers, one)), None)) is not None:
+            by_code.setdefault(f"{numbers[end]:.0f}", []).append(f"'{name}'")
+            numbers = np.delete(numbers, end)
+    return [
+        f"Warning: {code} stands among the numbers of {listed(names)}. If that means missing, add --missing {code}"
+        for code, names in by_code.items()
+    ]
+
+
+def _is_code(numbers: np.ndarray, end: int) -> bool:
+    """Whether the first (0) or the last (-1) of the sorted `numbers` is one of nines and further from the others than
+    these are from one another, or the only one below zero."""
+    others = np.delete(numbers, end)
+    if CODE.fullmatch(f"{numbers[end]:g}") is None:
+        return False
+    return bool((numbers[end] < 0 <= others[0]) or np.abs(others - numbers[end]).min() > others[-1] - others[0])
 
 
 def _quoted(column: pd.Series, words: Sequence[str], table: CsvTable) -> tuple[str, str]:
