@@ -101,6 +101,23 @@ def test_files_may_lack_labels_and_columns_and_have_others(workspace: Path) -> N
     )
 
 
+def test_columns_that_are_not_there_are_unknown_even_where_an_empty_cell_means_no(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"fever": ["yes", "no"] * 50, "rash": ["x", "x", "", ""] * 25})
+    frame.assign(items=["a; b", "b; c", "c; a", "b"] * 25, y=["u", "v"] * 50).to_csv(tmp_path / "rows.csv", index=False)
+    trained = run(tmp_path, "train", "rows.csv", "--target", "y", "--out", "model", "--epochs", "1")
+    assert trained.returncode == 0, trained.stderr
+    frame[["fever"]].to_csv(tmp_path / "new.csv", index=False)
+    done = run(tmp_path, "predict", "model", "--data", "new.csv", "--stop", "budget=9", "--out", "predicted.csv")
+    assert "They count as unknown." in " ".join(done.stderr.split())
+    table = pd.read_csv(tmp_path / "predicted.csv")
+    answers = {table.at[0, f"question_{i}"]: table.at[0, f"answer_{i}"] for i in range(1, table.at[0, "n_asked"] + 1)}
+    assert answers.pop("fever") == "yes"
+    assert len(answers) == 4
+    assert all(pd.isna(answer) for answer in answers.values())
+    refused = run(tmp_path, "explain", "model", "--data", "new.csv", "--line", "2")
+    assert "lacks columns the model asks for" in " ".join(refused.stderr.split())
+
+
 def test_rows_of_a_task_have_numbers(workspace: Path, tmp_path: Path) -> None:
     trained = run(tmp_path, "train", "digits", "--method", "tree", "--out", "tree")
     assert trained.returncode == 0, trained.stderr

@@ -235,11 +235,13 @@ def _rows_of_file(source: "TableSource", lines: list[int], ids: list[str]) -> _S
     import pandas as pd
 
     from pursuit.cli.rows import remarked
+    from pursuit.tables.source import refuse_absent
 
     titles = [*(f"Line {line}" for line in lines), *(f"{source.id_column} {value}" for value in ids)]
     found: dict[str, tuple[pd.DataFrame, str | None, bool]] = {}
     last = 0
     for part in remarked(source):
+        refuse_absent(part.absent, source.name)
         if lines and part.position != "line":
             raise ValueError("Only CSV files have lines: name the rows of other files by --id and --id-column.")
         in_column = np.empty(0) if part.ids is None else part.ids.map(_as_written).to_numpy()

@@ -68,7 +68,7 @@ def remarked(rows: TableSource) -> Iterator[RowsPart]:
         for line in part.remarks:
             say(line)
         if part.absent and number == 0:
-            absent = ", ".join(part.absent[:MOST_NAMED])
+            absent = ", ".join([*part.absent.values()][:MOST_NAMED])
             say(f"{rows.name} lacks columns the model may ask for: {absent}. They count as unknown.")
         yield part
 

@@ -2,7 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -207,33 +207,43 @@ class PursuitEstimator(BaseEstimator, ABC):
         return explain(self.model_, *answers, self.stopping_rule(stop), known)
 
     def predict_table(
-        self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
+        self,
+        X: Any,
+        stop: StoppingRule | str | None = None,
+        *,
+        initially_known: Any = None,
+        absent: Collection[str] = (),
     ) -> pd.DataFrame:
         """A row for each row of X: what is predicted and how probable it is, how many queries were asked, and each of
         these (`question_1`, `answer_1`, …), whose answer is missing where there was none.
 
         A classifier gives the probability of every label, a regressor the mean and the 90 % interval of the number.
         Where the rule guarantees something, `outcome` says whether a row is decided or "not sure" and left to a person,
-        and `labels` which labels remain.
+        and `labels` which labels remain. Columns that are `absent` are unknown, even where an empty cell means no.
         """
-        answers, found = self._predictions(X, stop, initially_known)
+        answers, found = self._predictions(X, stop, initially_known, absent)
         return found.table(self.model_, answers.x, X.index if isinstance(X, pd.DataFrame) else None)
 
     def explain_table(
-        self, X: Any, stop: StoppingRule | str | None = None, *, initially_known: Any = None
+        self,
+        X: Any,
+        stop: StoppingRule | str | None = None,
+        *,
+        initially_known: Any = None,
+        absent: Collection[str] = (),
     ) -> pd.DataFrame:
         """The chains of `explain` with a row for each step: `step` from 0, the belief before anything is asked; the
         question and its answer, which is missing where there was none; the bits `expected` of it and those `gained`;
         and what is believed then, as in `predict_table`."""
-        answers = self.read_answers(X)
+        answers = self.read_answers(X, absent)
         known = self._initially_known(initially_known, len(answers.x))
         index = X.index if isinstance(X, pd.DataFrame) else None
         return chain_table(self.model_, *answers, self.stopping_rule(stop), known, index)
 
     def _predictions(
-        self, X: Any, stop: StoppingRule | str | None, initially_known: Any
+        self, X: Any, stop: StoppingRule | str | None, initially_known: Any, absent: Collection[str] = ()
     ) -> tuple[Answers, Predictions]:
-        answers = self.read_answers(X)
+        answers = self.read_answers(X, absent)
         known = self._initially_known(initially_known, len(answers.x))
         return answers, predict_rows(self.model_, *answers, self.stopping_rule(stop), known)
 
@@ -334,11 +344,15 @@ class PursuitEstimator(BaseEstimator, ABC):
     def _in_advance(self, prior: Tensor) -> str:
         """What is believed in advance (C,), and what to do if that is enough for the stopping rule."""
 
-    def read_answers(self, X: Any) -> Answers:
-        """The answers of the rows X to all queries, as the model reads them."""
+    def read_answers(self, X: Any, absent: Collection[str] = ()) -> Answers:
+        """The answers of the rows X to all queries, as the model reads them. Columns that are `absent` are unknown,
+        even where an empty cell means no."""
         check_is_fitted(self, "model_")
         query_set = self.model_.query_set
-        return query_set.answers(validated(self, X, query_set, reset=False))
+        answers = query_set.answers(validated(self, X, query_set, reset=False))
+        if absent:
+            answers.available[:, [query.source in absent for query in query_set.queries]] = False
+        return answers
 
     def _training_rows(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, initially_known: Any

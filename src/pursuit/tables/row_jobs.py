@@ -284,7 +284,7 @@ class Predict(RowsWork):
 
     def table(self, part: RowsPart) -> pd.DataFrame:
         """The table to write for some rows."""
-        table = self.model.predict_table(part.X, self.stop, initially_known=part.initially_known)
+        table = self.model.predict_table(part.X, self.stop, initially_known=part.initially_known, absent=part.absent)
         table = _named(table, part, np.arange(len(table)))
         return _in_lists(table) if self.in_lists else table
 
@@ -303,7 +303,7 @@ class Explain(Predict):
     kind: ClassVar[str] = "chains"
 
     def table(self, part: RowsPart) -> pd.DataFrame:
-        table = self.model.explain_table(part.X, self.stop, initially_known=part.initially_known)
+        table = self.model.explain_table(part.X, self.stop, initially_known=part.initially_known, absent=part.absent)
         return _named(table, part, np.cumsum(table[STEP].to_numpy() == 0) - 1)
 
 

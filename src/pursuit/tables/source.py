@@ -76,8 +76,8 @@ class RowsPart:
     """Whether the model was trained on all rows of the file."""
     ids: pd.Series | None = None
     """The column that was asked for, as it stands in the file."""
-    absent: tuple[str, ...] = ()
-    """Columns the model reads that the file lacks, with names it may have for them: in `X` they are missing."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Columns the model reads that the file lacks, with what to say of them: in `X` they are missing."""
     initially_known: np.ndarray | None = None
     """(N, Q) bool: the answers given before anything is asked, in rows of a task."""
     remarks: tuple[str, ...] = ()
@@ -210,7 +210,7 @@ class FileSource(TableSource):
         X = frame[[column for column in self.columns if column not in absent]].reindex(columns=list(self.columns))
         labels = None if label is None else frame[label]
         ids = None if self.id_column is None else frame[self.id_column]
-        return RowsPart(X, labels, ids=ids, absent=tuple(absent.values()), **where)
+        return RowsPart(X, labels, ids=ids, absent=absent, **where)
 
     def _unseen(self, X: pd.DataFrame, labels: pd.Series | None, remarks: Sequence[str]) -> MemorySource:
         if labels is not None and not len(X):
@@ -453,7 +453,7 @@ class ArrowSource(FileSource):
 
     def unseen(self, most: int | None = None) -> MemorySource:
         label, n_held_out = self.label, self._n_held_out
-        refuse_absent(tuple(self._absent.values()), self.where)
+        refuse_absent(self._absent, self.where)
         most = MAX_MEASURED if most is None else most
         if n_held_out and label is not None:
             how = self.trained["test_share"], self.trained["seed"], n_held_out, most
@@ -537,11 +537,11 @@ def refuse_csv_options(**options: Any) -> None:
             raise ValueError(f"--{option} is for CSV files, not for Parquet and Arrow files, {ONLY_CSV[name]}.")
 
 
-def refuse_absent(absent: Sequence[str], where: str) -> None:
+def refuse_absent(absent: Mapping[str, str], where: str) -> None:
     if absent:
+        named = ", ".join([*absent.values()][:MOST_NAMED])
         raise ValueError(
-            f"{where} lacks columns the model asks for: {', '.join(absent[:MOST_NAMED])}. Add them; unknown answers "
-            "may stay empty."
+            f"{where} lacks columns the model asks for: {named}. Add them; unknown answers may stay empty."
         )
 
 
