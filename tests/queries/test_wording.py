@@ -25,6 +25,13 @@ def test_the_question_fits_the_name(name: str, text: str) -> None:
     assert wording(name) == text
 
 
+@pytest.mark.parametrize(("language", "asked"), [("en", "Is 'support' mentioned?"), ("de", "Kommt „support“ vor?")])
+def test_words_in_the_answer_to_a_question_are_a_question_of_their_own(language: str, asked: str) -> None:
+    notes = [f"the support was slow {i}" if i % 2 else f"it works as ever {i}" for i in range(60)]
+    queries = ColumnQueries.from_data(pd.DataFrame({"Anything else?": notes}), language=language).queries
+    assert next(query.text for query in queries if query.name.endswith("support")) == f"Anything else? {asked}"
+
+
 def test_a_table_is_asked_so() -> None:
     frame = pd.DataFrame({"stops_after": [3.5, 4, 9, 12.5] * 3, "lives_in": ["town", "hills", "woods", "town"] * 3})
     for language in ("en", "de"):

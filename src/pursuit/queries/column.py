@@ -74,11 +74,14 @@ HUMP = re.compile(r"(?<=[a-z]{2})[A-Z](?=[a-z])")
 
 def wording(name: str, ending: str = "?") -> str:
     """A question made of a column's name, unless the name is a question already. What is asked stands behind the name,
-    which reads well whether that is a noun, a verb or a phrase."""
+    which reads well whether that is a noun, a verb or a phrase; behind a question, as one of its own."""
     words = name.strip().replace("_", " ")
     if words[:1].islower():
         words = HUMP.sub(lambda found: f" {found[0].lower()}", words)
-    return words if words.endswith("?") else words + ending
+    if not words.endswith("?"):
+        return words + ending
+    asked = ending.removeprefix(": ")
+    return words if len(asked) < 2 else f"{words} {asked[0].upper()}{asked[1:]}"
 
 
 @dataclass(frozen=True)

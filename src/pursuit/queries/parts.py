@@ -117,13 +117,16 @@ def weekdays(days: np.ndarray) -> np.ndarray:
 
 def item_query(column: str, item: str, separator: str) -> Contains:
     """Is this item among those of a cell? An empty cell has none."""
-    asked = yes_no(f"{column}{BETWEEN}{item}", _about(column, f": {item}?", item))
+    name = column.strip()  # which may be a question already
+    asked = yes_no(
+        f"{column}{BETWEEN}{item}", f"{name} {item}?" if name.endswith("?") else wording(column, f": {item}?")
+    )
     return Contains(**{**vars(asked), "column": column, "empty_means": 0}, part=item, separator=separator)
 
 
 def word_query(column: str, term: str, word: str) -> Contains:
     """Is a word with this stem in the text of a cell?"""
-    asked = yes_no(f"{column}{BETWEEN}{word}", _about(column, MENTIONED.format(word), word))
+    asked = yes_no(f"{column}{BETWEEN}{word}", wording(column, MENTIONED.format(word)))
     return replace(Contains(**vars(asked), part=term), column=column)
 
 
@@ -136,9 +139,3 @@ def weekday_query(column: str, pattern: str, seen: np.ndarray) -> Weekday:
 def age_query(column: str, pattern: str, on: float) -> Age:
     """How many years ago is the date?"""
     return Age(column, wording(column, HOW_OLD), unit="years", pattern=pattern, on=on)
-
-
-def _about(column: str, ending: str, part: str) -> str:
-    """A question about part of a column, whose name may be a question already."""
-    is_question = column.strip().endswith("?")
-    return f"{column.strip()} {part}?" if is_question else wording(column, ending)
