@@ -82,6 +82,11 @@ def texts(n: int = 60) -> list[str | None]:
     return [None if i % 20 == 7 else kinds[i % 4].format(i) for i in range(n)]
 
 
+def test_few_texts_are_asked_for_by_their_words_though_some_occur_twice() -> None:
+    asked = of_column(guess("comment", [*texts(40), *texts(3)]), "comment")
+    assert [query.part for query in asked][:2] == ["pump", "leak"]
+
+
 def test_texts_are_asked_for_by_frequent_words() -> None:
     with pytest.warns(UserWarning, match=r"'comment' is asked for by its words: 'pump', 'leaks'"):
         queries = guess("comment", texts())

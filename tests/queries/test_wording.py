@@ -26,6 +26,7 @@ def test_the_question_fits_the_name(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(("language", "asked"), [("en", "Is 'support' mentioned?"), ("de", "Kommt „support“ vor?")])
+@pytest.mark.filterwarnings("ignore:.*asked for:UserWarning")
 def test_words_in_the_answer_to_a_question_are_a_question_of_their_own(language: str, asked: str) -> None:
     notes = [f"the support was slow {i}" if i % 2 else f"it works as ever {i}" for i in range(60)]
     queries = ColumnQueries.from_data(pd.DataFrame({"Anything else?": notes}), language=language).queries

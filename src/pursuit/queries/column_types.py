@@ -643,7 +643,7 @@ def _guess_parts(name: str, series: pd.Series, labels: np.ndarray | None) -> Seq
     if items := item_queries(name, distinct):
         return items
     n_rows, n_different = int(distinct.counts.sum()), len({fold(value) for value in distinct.values})
-    is_free = n_different > MAX_CHOICES or len(distinct.values) == n_rows >= FEW_ROWS
+    is_free = n_different > MAX_CHOICES or (n_rows >= FEW_ROWS and len(distinct.values) > n_rows / 2)
     return word_queries(name, distinct) if is_free and not _are_numbers(distinct) else []
 
 
