@@ -98,6 +98,8 @@ def move(session: Session, name: str, value: Any = None, *more: Any) -> None:
             session.change(value, more[0])
         case "goOn":
             session.go_on()
+        case "takeBackRejection":
+            session.take_back_rejection(value)
         case "accept":
             pass
         case _:
@@ -154,6 +156,20 @@ def test_states_and_reasons_are_those_of_a_session(name: str) -> None:
     if name.startswith("deciding"):
         kinds = [one.reason.kind for one, call in zip(expected, calls, strict=True) if call == ["why"]]
         assert kinds[:2] == ["decides", "group" if name == "deciding group" else "prefers"]
+
+
+@needs_node
+def test_going_back_after_a_rejection_was_taken_back_makes_it_again() -> None:
+    estimator, page = model_and_page("straight-through")
+    session = estimator.session()
+    calls = [["reject"], ["tell", None], ["takeBackRejection", session.prediction], ["undo"], ["undo"]]
+    expected = []
+    for call in calls:
+        move(session, *call)
+        expected.append(session.state("Title"))
+    _, *found = computed(page, moves=[calls])["plays"][0]
+    for own, theirs, call in zip(found, expected, calls, strict=True):
+        assert_same(own, as_json(theirs), f"after {call}: ")
 
 
 @needs_node

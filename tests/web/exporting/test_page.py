@@ -179,6 +179,16 @@ def test_a_person_answers_by_keys_and_buttons() -> None:
 
 
 @needs_node
+def test_a_correction_can_be_taken_back_after_a_reload() -> None:
+    path, steps = str(ordered_page()), [{"key": "1"}, {"key": "0"}, {"chip": 0}, {"key": "0"}]
+    before = node("clicks.js", page=path, steps=steps)
+    *_, answered, _, corrected = before["shown"]
+    loaded, back = node("clicks.js", page=path, steps=[{"key": "Backspace"}], stored=before["stored"])["shown"]
+    assert loaded["text"] == corrected["text"] != answered["text"]
+    assert back["text"] == answered["text"]
+
+
+@needs_node
 def test_labels_with_markup_are_text_and_a_wrong_guess_goes_on() -> None:
     steps: list[dict[str, str]] = [{"key": "d"}] * 12
     shown = clicks(page(), steps=steps)

@@ -30,13 +30,13 @@ export class BrowserEngine {
 
   async tell(value, { query, confirmed = false } = {}) {
     const asked = query === undefined ? this.log.next : this.numberOf.get(query), answer = this.read(asked, value, confirmed);
-    if (this.log.told.has(asked)) return this.after(() => this.log.substitute(asked, answer));
+    if (this.log.told.has(asked)) return this.after(() => this.log.change(asked, answer));
     return this.after(() => this.log.add({ move: "tell", query: asked, answer, volunteered: asked !== this.log.next || this.log.isBeforehand(asked) }));
   }
 
   async change(name, value, { confirmed = false } = {}) {
     const query = this.numberOf.get(name), answer = this.read(query, value, confirmed);
-    return this.after(() => this.log.substitute(query, answer));
+    return this.after(() => this.log.change(query, answer));
   }
 
   async skip() { return this.after(() => this.log.add({ move: "skip", query: this.log.next })); }
@@ -68,14 +68,15 @@ export class BrowserEngine {
   get storageName() { return `session.${this.model.fingerprint}`; }
 
   saved() {
-    keep(this.storageName, JSON.stringify({ moves: this.log.moves, isAccepted: this.isAccepted }), PLACE);
+    keep(this.storageName, JSON.stringify({ moves: this.log.moves, changes: this.log.changes, isAccepted: this.isAccepted }), PLACE);
     return this.describe();
   }
 
   restore() {
     try {
-      const { moves, isAccepted } = JSON.parse(kept(this.storageName, PLACE));
+      const { moves, changes = [], isAccepted } = JSON.parse(kept(this.storageName, PLACE));
       for (const move of moves) this.log.add(move);
+      this.log.changes = changes;
       this.isAccepted = isAccepted;
     } catch {
       this.restart(false); // nothing was kept, or nothing that can be read

@@ -20,7 +20,7 @@ export class SessionLog {
     this.model = model;
     this.moves = [];
     this.told = new Map(); // by query, in the order they were given
-    this.changes = []; // how many moves there were, where, and what stood there before
+    this.changes = []; // corrections: {n: how many moves there were after it, place, before: what stood there, isRemoved}
     this.positions = []; // before anything, then after each move
     this.stand({ belief: beliefAfter(model, [], []), cost: 0, nAsked: 0, excluded: [], putOff: [], isFree: false,
       askedByRule: 0, answeredByRule: 0, costBeforeRule: 0, memory: model.stop.map(() => ({})), enough: false });
@@ -42,9 +42,9 @@ export class SessionLog {
   /** Take the last move back, or the last change if nothing was done since. */
   undo() {
     const change = this.changes.at(-1);
-    if (change && change.n === this.moves.length) {
+    if (change?.n === this.moves.length) {
       this.changes.pop();
-      this.put(change.place, change.before);
+      this.replay(change.place, [change.before, ...this.moves.slice(change.place + (change.isRemoved ? 0 : 1))]);
       return;
     }
     const move = this.moves.pop();
@@ -52,27 +52,32 @@ export class SessionLog {
     if (move.move === "tell") this.told.delete(move.query);
   }
 
-  /** Another answer in place of one given before, and all that came after it again. */
-  substitute(query, answer) {
-    const place = this.moves.findIndex(move => move.move === "tell" && move.query === query), before = this.moves[place];
-    this.put(place, { ...before, answer });
-    this.changes.push({ n: this.moves.length, place, before });
+  /** Another answer in place of one given before. */
+  change(query, answer) {
+    const place = this.moves.findIndex(move => move.move === "tell" && move.query === query);
+    this.substitute(place, { ...this.moves[place], answer });
   }
 
   /** A label that was rejected may be right after all. */
   takeBackRejection(label) {
-    const place = this.moves.findLastIndex(move => move.move === "reject" && move.labels.includes(label));
+    const place = this.moves.findIndex(move => move.move === "reject" && move.labels.includes(label));
     const labels = this.moves[place].labels.filter(one => one !== label);
-    this.put(place, labels.length ? { move: "reject", labels } : null);
-    this.changes = [];
+    this.substitute(place, labels.length ? { move: "reject", labels } : null);
   }
 
-  put(place, move) {
-    const later = this.moves.slice(place + 1);
+  /** Make another move, or null, in place of the one made there, and all that came after it again. */
+  substitute(place, move) {
+    const before = this.moves[place], later = this.moves.slice(place + 1);
+    this.replay(place, move ? [move, ...later] : later);
+    this.changes.push({ n: this.moves.length, place, before, isRemoved: move === null });
+  }
+
+  /** Make these moves instead of all from this place on. */
+  replay(place, moves) {
     this.moves.length = place;
     this.positions.length = place + 1;
     this.told = new Map(this.moves.filter(one => one.move === "tell").map(one => [one.query, one]));
-    for (const again of move ? [move, ...later] : later) this.add(again);
+    for (const move of moves) this.add(move);
   }
 
   tell(move) {
