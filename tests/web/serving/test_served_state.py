@@ -85,6 +85,10 @@ def test_what_is_known_beforehand_comes_first_and_does_not_count(client: Client)
     assert why["reason"]["kind"] == "beforehand"
     session = move(client, session, "tell", answer="winter")
     assert (session["n_asked"], session["state"]["question"]["number"]) == (0, 1)
+    for name in ("season", "SEASON", "season?"):  # however it is named
+        answers = [{"query": name, "answer": "winter"}]
+        following = client.post("/api/models/ordered/next", json={"answers": answers}).json()["state"]
+        assert following == session["state"]
 
 
 def test_the_effects_of_numbers_have_their_ends(client: Client) -> None:

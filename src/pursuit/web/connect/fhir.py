@@ -6,7 +6,7 @@ import datetime
 import math
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +89,9 @@ class Form:
 
     # ---- questions
 
+    def question(self, name: str) -> Question:
+        return question_of(self.query_set, self.query_set.index_of[name])
+
     def questionnaire(self, *, with_items: bool = True, endpoint: str | None = None) -> Json:
         """Everything that may be asked as a Questionnaire; without items, what a registry lists of an adaptive one."""
         profile = "sdc-questionnaire" if with_items else "sdc-questionnaire-adapt-srch"
@@ -107,8 +110,8 @@ class Form:
         if not with_items:
             where = {"valueBoolean": True} if endpoint is None else {"valueUrl": endpoint}
             return {**found, "extension": [{"url": ADAPTIVE, **where}]}
-        questions = [question_of(self.query_set, i) for i in range(len(self.query_set))]
-        return {**found, "item": [{**self.item(one), **self._condition(one.name)} for one in questions]}
+        names = [query.name for query in self.query_set.queries]
+        return {**found, "item": [{**self.item(self.question(name)), **self._condition(name)} for name in names]}
 
     def item(self, question: Question) -> Json:
         """A question as an item."""
@@ -150,7 +153,7 @@ class Form:
             return {}
         when: list[Json] = []
         for one in conditions:
-            other = question_of(self.query_set, self.query_set.index_of[one.after])
+            other = self.question(one.after)
             if not one.answers:
                 when.append({"question": one.after, "operator": "exists", "answerBoolean": True})
             is_boolean = _type(other) == "boolean"
@@ -321,17 +324,15 @@ def next_question(
     """
     if sent.response.get("status") in ("completed", "amended"):
         return sent.response
-    given, index_of = sent.answers(), form.query_set.index_of
-    listed = dict(sent.asked())
-    if unknown := [name for name in (*listed, *given) if name not in index_of]:
+    given, listed = sent.answers(), dict(sent.asked())
+    if unknown := [name for name in (*listed, *given) if name not in form.query_set.index_of]:
         raise NotFhir(f"This questionnaire has no item “{unknown[0]}”.")
-    known = {name: True for name in given if name not in listed}
-    beforehand = () if form.query_set.order is None else form.query_set.order.beforehand
+    is_known = {name: True for name in given if name not in listed} | listed
     moves: list[Json] = []
-    for name, is_known in (known | listed).items():
+    for name in is_known:
         if name in given:
-            answer = form.answer(question_of(form.query_set, index_of[name]), given[name])
-            is_volunteered = is_known or name in beforehand
+            question = form.question(name)
+            answer, is_volunteered = form.answer(question, given[name]), is_known[name] or question.is_beforehand
             moves.append({"move": "tell", "query": name, "answer": answer, "volunteered": is_volunteered})
         else:
             moves.append({"move": "skip", "query": name})
@@ -339,33 +340,32 @@ def next_question(
     while not session.done and session.ask().name in listed:  # it comes back, as nothing else is left
         session.dont_know()
     state = state_of(session)
-    groups = {True: [name for name, is_known in (known | listed).items() if is_known]}
-    groups[False] = [name for name in listed if name not in groups[True]]
+    known, asked = ([name for name in is_known if is_known[name] is wanted] for wanted in (True, False))
     if state.question is not None:
-        groups[False].append(state.question.name)
-    return _updated(sent, form, state, given, groups)
+        asked.append(state.question.name)
+    return _updated(sent, form, state, given, known, asked)
 
 
-def _updated(sent: Sent, form: Form, state: State, given: Mapping[str, Json], groups: Mapping[bool, list[str]]) -> Json:
-    def question(name: str) -> Question:
-        return question_of(form.query_set, form.query_set.index_of[name])
-
+def _updated(
+    sent: Sent, form: Form, state: State, given: Mapping[str, Json], known: Sequence[str], asked: Sequence[str]
+) -> Json:
+    """The response with what was `known` beforehand, what was `asked` and, in the end, the result."""
     read = {one.question.name: one.value for one in state.given}
 
     def answered(name: str) -> Json:
-        found: Json = {"linkId": name, "text": question(name).text}
+        question = form.question(name)
+        found: Json = {"linkId": name, "text": question.text}
         if name in given:
-            own, key = form.value(question(name), read[name]), _value_key(question(name))
+            own, key = form.value(question, read[name]), _value_key(question)
             is_typed = key in given[name] or f"_{key}" in given[name]
             found["answer"] = [given[name] if is_typed else own]
         return found
 
-    items = [form.item(question(name)) for name in groups[False]]
-    answers = [answered(name) for name in groups[False]]
-    if groups[True]:
+    items, answers = [form.item(form.question(name)) for name in asked], [answered(name) for name in asked]
+    if known:
         shared = {"linkId": KNOWN, "text": form.say("Known beforehand")}
-        items.insert(0, {**shared, "type": "group", "item": [form.item(question(name)) for name in groups[True]]})
-        answers.insert(0, {**shared, "item": [answered(name) for name in groups[True]]})
+        items.insert(0, {**shared, "type": "group", "item": [form.item(form.question(name)) for name in known]})
+        answers.insert(0, {**shared, "item": [answered(name) for name in known]})
     if state.result is not None:
         shared, parts = {"linkId": RESULT, "text": form.say("Result")}, list(_result(form, state, state.result))
         items.append({**shared, "type": "group", "item": [item for item, _ in parts]})

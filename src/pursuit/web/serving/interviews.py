@@ -18,7 +18,7 @@ from pursuit.evaluation.calibration import accuracy_interval
 from pursuit.inference.predictions import BETWEEN
 from pursuit.inference.pursuer import Pursuer
 from pursuit.inference.target_bins import target_of
-from pursuit.queries import DoubtfulAnswer
+from pursuit.queries import DoubtfulAnswer, Order
 from pursuit.queries.own_words import Suggestion
 from pursuit.registry import UnknownName
 from pursuit.report import ChainsReport, ExplainedRow, ModelFacts
@@ -60,13 +60,14 @@ def accuracy_of(sessions: Iterable[Judged]) -> schemas.Accuracy:
     judged = [(one.date, one.n, one.n * right) for one in sessions if (right := is_right(one)) is not None]
     points, n, n_right = [], 0, 0
     for date, group in groupby(judged, key=lambda one: one[0]):
-        own = [sum(counts) for counts in zip(*((total, right) for _, total, right in group), strict=True)]
-        n, n_right = n + own[0], n_right + own[1]
+        of_day = list(group)
+        n_of_day, n_right_of_day = sum(total for _, total, _ in of_day), sum(right for _, _, right in of_day)
+        n, n_right = n + n_of_day, n_right + n_right_of_day
         points.append(
             schemas.DayOfAccuracy(
                 date=date,
-                n=own[0],
-                n_right=own[1],
+                n=n_of_day,
+                n_right=n_right_of_day,
                 so_far_n=n,
                 so_far_right=n_right,
                 so_far_accuracy=n_right / n,
@@ -419,7 +420,7 @@ class Interviews:
 def _answer_all(model: ServedModel, evidence: schemas.Evidence) -> schemas.Next:
     """The state where all of this is known, and why the next question is asked."""
     query_set = model.estimator.model_.query_set
-    beforehand = () if query_set.order is None else query_set.order.beforehand
+    beforehand = (query_set.order or Order()).beforehand
     known = [schemas.Told(query=name, answer=answer, volunteered=True) for name, answer in evidence.known.items()]
     seen: set[int] = set()
     moves: list[dict[str, Any]] = []
@@ -432,8 +433,9 @@ def _answer_all(model: ServedModel, evidence: schemas.Evidence) -> schemas.Next:
                 raise DoubtfulAnswer(doubt)
             seen.add(query)
             if told.answer is not None or not told.volunteered:
-                volunteered = told.volunteered or told.query in beforehand
-                moves.append({"move": "tell", "query": told.query, "answer": told.answer, "volunteered": volunteered})
+                name = query_set.queries[query].name
+                volunteered = told.volunteered or name in beforehand
+                moves.append({"move": "tell", "query": name, "answer": told.answer, "volunteered": volunteered})
         if evidence.rejected:
             moves.append({"move": "reject", "labels": evidence.rejected})
         session = model.session({"format": FORMAT, "moves": moves})
