@@ -241,7 +241,7 @@ class Position:
     @property
     def spent(self) -> Tensor:
         """What the rule counts as spent (1,)."""
-        return self.cost - self.cost_before_rule if self.cost_before_rule else self.cost
+        return self.cost - self.cost_before_rule
 
 
 @dataclass(frozen=True)
@@ -384,16 +384,18 @@ class SessionLog:
         ahead = self._ahead.pop(0) if self._ahead else None
         if ahead is None or ahead.told != (*self.told.values(), move):
             ahead, self._ahead = None, []
-        if ahead is not None and ahead.position is not None and ahead.before is self.now:
-            position = ahead.position
-        else:
+        foreseen = ahead.position if ahead is not None and ahead.before is self.now else None
+        if foreseen is None:
             bits = None if move.volunteered else self._bits_of(move.query) if with_bits else NOT_COMPUTED
             belief = self._belief_after(move) if ahead is None else ahead.log_posterior
-            ahead, position = ahead and replace(ahead, position=None), self._position_after(move, belief, bits)
+            position = self._position_after(move, belief, bits)
         if ahead is not None:
             self._made, self._state = ahead.history, None
         self.told[move.query] = move
-        self._stand(position, ahead)
+        if foreseen is None:
+            self._stand(position, ahead)
+        else:
+            self._arrive(foreseen, ahead)
 
     def _belief_after(self, move: Tell) -> Tensor:
         """What is believed (1, C) after one more answer to the state."""
@@ -419,10 +421,9 @@ class SessionLog:
     @torch.no_grad()
     def _reject(self, labels: Iterable[int]) -> None:
         last = self.now
-        begins_again = self.is_over
         excluded = tuple(dict.fromkeys((*last.excluded, *labels)))
         position = replace(last, log_posterior=self._belief(excluded), bits=None, excluded=excluded)
-        if begins_again:  # the rule was satisfied with a wrong guess
+        if self.is_over:  # the rule was satisfied with a wrong guess
             position = replace(
                 position,
                 is_free=False,
@@ -438,9 +439,9 @@ class SessionLog:
         self._found = {} if ahead is None else {FORESEEN: ahead}
 
     def _stand(self, position: Position, ahead: Foreseen | None = None) -> None:
-        """Arrive at a position, which may be foreseen, and ask the rule what it says of it."""
+        """Arrive at a position, of which something may be foreseen, and ask the rule what it says of it."""
         self._arrive(position, ahead)
-        if self.stop is None or (ahead is not None and ahead.position is not None):
+        if self.stop is None:
             return
         last = next((move.query for move in reversed(self.told.values()) if not move.volunteered), -1)
         in_group = None

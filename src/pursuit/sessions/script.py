@@ -1,7 +1,7 @@
 """The first questions of an interview as a fixed tree, for programs that cannot choose questions themselves."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from pursuit.inference.cuts import pieces
-from pursuit.inference.pursuer import Pursuer, label_list, label_text
+from pursuit.inference.pursuer import Pursuer, label_text
 from pursuit.inference.target_bins import target_of
 from pursuit.queries import Number, QuerySet
 from pursuit.queries.answer_values import Interval
 from pursuit.queries.column import NOT_GIVEN_TEXT
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import Question, question_of
-from pursuit.sessions.why import imagined_answers
+from pursuit.sessions.why import ImaginedAnswer, imagined_answers
 
 MOST_CHOICES = 6
 """Choices that have a branch of their own; of more, the least probable share one."""
@@ -42,6 +42,12 @@ class Branch:
     is_unknown: bool = False
     """Whether the person does not know."""
 
+    def holds(self, number: float) -> bool:
+        """Whether a number is one of these answers."""
+        above = -math.inf if self.above is None else self.above
+        up_to = math.inf if self.up_to is None else self.up_to
+        return not self.choices and above < number <= up_to
+
 
 @dataclass(frozen=True)
 class Node:
@@ -62,7 +68,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Path:
-    """The way to an end: nodes with the branch that is taken from each."""
+    """The way to a node: those before it, with the branch that is taken from each."""
 
     steps: tuple[tuple[Node, Branch], ...]
     end: Node
@@ -89,7 +95,11 @@ class Script:
 
     def paths(self, with_unknown: bool = True) -> Iterator[Path]:
         """All ways through the tree; without those on which something is not known, if that is asked for."""
-        yield from _paths(self.root, (), with_unknown)
+        return (path for path in self.ways(with_unknown) if path.end.is_end)
+
+    def ways(self, with_unknown: bool = True) -> Iterator[Path]:
+        """The same to all nodes."""
+        return _ways(self.root, (), with_unknown)
 
     def rules(self) -> list[dict[str, Any]]:
         """One row for each way through the tree on which everything is known: the answers in words, the prediction, its
@@ -123,41 +133,34 @@ def _asked(node: Node) -> Question:
     return node.question
 
 
-def _paths(node: Node, steps: tuple[tuple[Node, Branch], ...], with_unknown: bool) -> Iterator[Path]:
-    if node.is_end:
-        yield Path(steps, node)
+def _ways(node: Node, steps: tuple[tuple[Node, Branch], ...], with_unknown: bool) -> Iterator[Path]:
+    yield Path(steps, node)
     for branch in node.branches:
         if with_unknown or not branch.is_unknown:
-            yield from _paths(branch.node, (*steps, (node, branch)), with_unknown)
+            yield from _ways(branch.node, (*steps, (node, branch)), with_unknown)
 
 
 def _taken(node: Node, query_set: QuerySet, query: int, row: Tensor, is_known: bool) -> Branch:
     """The branch that a row goes."""
-    text = query_set.describe(query, row) if is_known else ""
-    column = query_set.queries[query]
-    is_number = isinstance(column, Number) and text not in ("", NOT_GIVEN_TEXT)
-    number = column.read(text) if is_number and isinstance(column, Number) else None
-    for branch in node.branches:
-        if number is None:
-            if (is_known and text in branch.choices) or (not is_known and branch.is_unknown):
-                return branch
-        elif not branch.choices and not branch.is_unknown:
-            low, high = (end if end is not None else math.inf for end in (branch.above, branch.up_to))
-            if (branch.above is None or number > low) and number <= high:
-                return branch
-    return next(branch for branch in node.branches if branch.is_unknown)
+    *known, unknown = node.branches
+    if not is_known:
+        return unknown
+    text, column = query_set.describe(query, row), query_set.queries[query]
+    if isinstance(column, Number) and text != NOT_GIVEN_TEXT:
+        number = column.read(text)
+        return next((branch for branch in known if branch.holds(number)), unknown)
+    return next((branch for branch in known if text in branch.choices), unknown)
 
 
 def _node(session: Session, depth: int) -> Node:
-    posterior = session.position.log_posterior[0].exp()
-    target = target_of(session.pursuer)
-    best = int(posterior.argmax())
-    label = target.text(session.prediction) if target else label_text(label_list(session.pursuer.classes)[best])
-    believed = (label, posterior, None if target else float(posterior[best]))
+    posterior, target = session.position.belief, target_of(session.pursuer)
+    label = target.text(session.prediction) if target else label_text(session.prediction)
+    believed = (label, posterior, None if target else float(posterior.max()))
     if session.done or not depth:
         return Node(*believed)
     query = session.ask().query
-    question = question_of(session.pursuer.query_set, query)
+    question, column = question_of(session.pursuer.query_set, query), session.pursuer.query_set.queries[query]
+    imagined = imagined_answers(session.pursuer, session.history, query)
 
     def after(answer: Any) -> Node:
         if answer is None:
@@ -168,8 +171,10 @@ def _node(session: Session, depth: int) -> Node:
         session.undo()  # cheaper than a session of its own, which makes all moves again
         return node
 
-    branch_out = _number_branches if question.kind in ("number", "date") else _choice_branches
-    branches = branch_out(session, query, after)
+    if isinstance(column, Number):
+        branches = _number_branches(column, imagined, after)
+    else:
+        branches = _choice_branches(question, imagined, after)
     total = sum(branch.probability for branch in branches) or 1.0
     known = [replace(branch, probability=branch.probability / total) for branch in branches]
     return Node(*believed, question, (*known, Branch(DONT_KNOW, 0.0, after(None), is_unknown=True)))
@@ -179,10 +184,9 @@ After = Callable[[Any], Node]
 """What follows from an answer to the question asked; None: don't know."""
 
 
-def _choice_branches(session: Session, query: int, after: After) -> list[Branch]:
+def _choice_branches(question: Question, imagined: Sequence[ImaginedAnswer], after: After) -> list[Branch]:
     """The choices in the order in which they are offered; the least probable of many share a branch."""
-    offered = [choice.value for choice in question_of(session.pursuer.query_set, query).choices]
-    imagined = imagined_answers(session.pursuer, session.history, query)
+    offered = [choice.value for choice in question.choices]
     likely = {one.text: one.probability or 1 / len(offered) for one in imagined}
     order = sorted(offered, key=lambda choice: -likely.get(choice, 0.0))
     rest = order[MOST_CHOICES - 1 :] if len(order) > MOST_CHOICES else []
@@ -194,11 +198,8 @@ def _choice_branches(session: Session, query: int, after: After) -> list[Branch]
     return branches
 
 
-def _number_branches(session: Session, query: int, after: After) -> list[Branch]:
+def _number_branches(column: Number, imagined: Sequence[ImaginedAnswer], after: After) -> list[Branch]:
     """A number in a few ranges, cut where the belief after it differs most."""
-    column = session.pursuer.query_set.queries[query]
-    assert isinstance(column, Number)
-    imagined = imagined_answers(session.pursuer, session.history, query)
     foreseen = [
         (math.inf if one.text.high is None else float(column.read(one.text.high)), one)
         for one in imagined

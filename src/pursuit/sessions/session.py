@@ -14,7 +14,7 @@ from pursuit.inference import html
 from pursuit.inference.chain import Chain, ChainStep, remaining
 from pursuit.inference.history import History
 from pursuit.inference.incremental import HistoryState
-from pursuit.inference.pursuer import Pursuer, highest_left, label_list, leave_out, score_unit
+from pursuit.inference.pursuer import Pursuer, highest_left, leave_out, score_unit
 from pursuit.inference.stopping import StoppingRule
 from pursuit.inference.target_bins import target_of
 from pursuit.inference.unusual import Unusual, unusual_of
@@ -230,16 +230,15 @@ class Session:
     @property
     def posterior(self) -> dict[Any, float]:
         """The belief now, most probable label first; labels that are excluded have none, and come last."""
-        probabilities = self._log.now.log_posterior[0].exp().tolist()
-        labels, excluded = label_list(self.pursuer.classes), set(self._log.now.excluded)
+        probabilities = self._log.now.belief.tolist()
+        labels, excluded = self._log.labels, set(self._log.now.excluded)
         order = sorted(range(len(labels)), key=lambda i: (i in excluded, -probabilities[i]))
         return {labels[i]: probabilities[i] for i in order}
 
     @property
     def excluded(self) -> tuple[Any, ...]:
         """The labels that the person said are wrong."""
-        labels = label_list(self.pursuer.classes) if self._log.now.excluded else []
-        return tuple(labels[i] for i in self._log.now.excluded)
+        return tuple(self._log.labels[i] for i in self._log.now.excluded)
 
     @property
     def prediction(self) -> Any:
@@ -247,7 +246,7 @@ class Session:
         log_posterior, target = self._log.now.log_posterior, target_of(self.pursuer)
         if target is not None:
             return float(target.mean(log_posterior.exp()))
-        return label_list(self.pursuer.classes)[int(log_posterior.argmax())]
+        return self._log.labels[int(log_posterior.argmax())]
 
     @property
     def decided(self) -> bool | None:
@@ -270,7 +269,7 @@ class Session:
         """The belief now in words: the most probable labels, or "about 152 (90%: 80 to 240)" of a number."""
         target = target_of(self.pursuer)
         if target is not None:
-            return target.belief(self._log.now.log_posterior[0].exp())
+            return target.belief(self._log.now.belief)
         n_named = min(N_NAMED, len(self.posterior) - len(self.excluded))
         return ", ".join(f"{label} {share:.0%}" for label, share in list(self.posterior.items())[:n_named])
 
@@ -365,7 +364,7 @@ class Session:
     def reasons(self, label: Any = None) -> Reasons:
         """Which answers spoke for the prediction, or for another `label`, and which against it."""
         if label is not None and target_of(self.pursuer) is None:
-            label = label_list(self.pursuer.classes)[label_index(self.pursuer, label)]
+            label = self._log.labels[label_index(self.pursuer, label)]
         return reasons_of(self.chain, label)
 
     @property
@@ -459,8 +458,7 @@ class Session:
         if target_of(self.pursuer) is not None:
             raise ValueError("A number is predicted, which is never quite right: change an answer, or go on.")
         wrong = tuple(dict.fromkeys(label_index(self.pursuer, label) for label in labels or (self.prediction,)))
-        excluded = {*self._log.now.excluded, *wrong}
-        if len(excluded) == len(label_list(self.pursuer.classes)):
+        if len({*self._log.now.excluded, *wrong}) == len(self._log.labels):
             raise ValueError(
                 f"{self.prediction} is the only label left. If it is wrong too, an answer may be, or the model "
                 "does not know the right label."
@@ -473,8 +471,8 @@ class Session:
             raise ValueError(f"Nobody said that {label} is wrong, so there is nothing to take back.")
 
     def _substitute(self, index: int, answer: Any) -> None:
-        place = next(i for i, move in enumerate(self.moves) if isinstance(move, Tell) and move.query == index)
-        self._log.substitute(place, Tell(index, answer, self._log.told[index].volunteered))
+        before = self._log.told[index]
+        self._log.substitute(self._log.moves.index(before), replace(before, answer=answer))
 
     def _check(self, query: int, answer: Any) -> None:
         """Raise ValueError, with what may be answered, before anything is changed."""
@@ -569,9 +567,9 @@ def foresee(answers: Sequence[tuple[Session, str | None, Any]]) -> None:
             continue
         if query in log.told and (log.stop is None or not log.stop.needs_worth):
             before = log.told[query]
-            later = log.moves[log.moves.index(before) + 1 :]
-            tells = [replace(before, answer=answer), *(move for move in later if isinstance(move, Tell))]
-            expected.append((log, len(log.moves) - len(later) - 1, tells))
+            place = log.moves.index(before)
+            later = [move for move in log.moves[place + 1 :] if isinstance(move, Tell)]
+            expected.append((log, place, [replace(before, answer=answer), *later]))
         elif not log.is_over and (name is None or query == log.next_query):
             tell = Tell(log.next_query, answer, log.is_beforehand(log.next_query))
             expected.append((log, len(log.moves), [tell]))

@@ -74,24 +74,16 @@ class Form:
         return " ".join(part for part in parts if part)
 
     @cached_property
-    def _fields(self) -> dict[tuple[int, str], Field]:
+    def _fields(self) -> dict[tuple[int, Question], Field]:
         """The fields by level and question."""
-        ways: dict[tuple[int, str], list[Path]] = {}
-        questions: dict[str, Question] = {}
-
-        def walk(node: Node, steps: tuple[tuple[Node, Branch], ...]) -> None:
-            if node.question is None:
-                return
-            questions[node.question.name] = node.question
-            ways.setdefault((len(steps), node.question.name), []).append(Path(steps, node))
-            for branch in node.branches:
-                walk(branch.node, (*steps, (node, branch)))
-
-        walk(self.script.root, ())
+        ways: dict[tuple[int, Question], list[Path]] = {}
+        for path in self.script.ways():
+            if path.end.question is not None:
+                ways.setdefault((len(path.steps), path.end.question), []).append(path)
         taken = set(OWN_NAMES)
         return {
-            (level, name): Field(_unique(_slug(name), taken), questions[name], tuple(paths))
-            for (level, name), paths in sorted(ways.items(), key=lambda item: item[0][0])
+            (level, question): Field(_unique(_slug(question.name), taken), question, tuple(paths))
+            for (level, question), paths in sorted(ways.items(), key=lambda item: item[0][0])
         }
 
     @property
@@ -129,7 +121,7 @@ class Form:
         """What must have been answered on a way, field by field."""
         for level, (node, branch) in enumerate(path.steps):
             assert node.question is not None
-            yield language.condition(self._fields[level, node.question.name], branch)
+            yield language.condition(self._fields[level, node.question], branch)
 
 
 @dataclass(frozen=True)
@@ -185,6 +177,22 @@ def _number(number: float) -> str:
     return np.format_float_positional(number, trim="-")
 
 
+def _date(days: float) -> str:
+    return f"'{np.datetime64('1970-01-01') + np.timedelta64(math.floor(days), 'D')}'"
+
+
+def _quoted(text: str) -> str:
+    return f"'{text}'" if "'" not in text else f'"{text.replace(chr(34), "”")}"'
+
+
+def _first(parts: list[tuple[str, str]], function: str = "iif") -> str:
+    """The text whose condition holds; the conditions exclude each other."""
+    found = "''"
+    for text, condition in reversed(parts):
+        found = f"{function}({condition}, {_quoted(text)}, {found})" if condition else _quoted(text)
+    return found
+
+
 # ---- XLSForm
 
 
@@ -234,10 +242,6 @@ def xlsform(form: Form) -> bytes:
     return written.getvalue()
 
 
-def _quoted(text: str) -> str:
-    return f"'{text}'" if "'" not in text else f'"{text.replace(chr(34), "”")}"'
-
-
 def _fill(sheet: Any, columns: tuple[str, ...], rows: list[list[str]]) -> None:
     sheet.append(list(columns))
     for i, row in enumerate(rows, start=2):
@@ -273,32 +277,40 @@ REDCAP_COLUMNS = (
 def redcap(form: Form) -> str:
     """A data dictionary of REDCap (CSV), for one instrument; `result` and `probability` compute themselves."""
     written = io.StringIO()
-    rows = csv.writer(written)
-    rows.writerow(REDCAP_COLUMNS)
+    rows = csv.DictWriter(written, REDCAP_COLUMNS)
+    rows.writeheader()
     instrument = _unique(_slug(form.title), set())
 
-    def write(name: str, kind: str, label: str, choices: str = "", note: str = "", validation: str = "", low: str = "",
-              high: str = "", logic: str = "", required: str = "", annotation: str = "") -> None:  # fmt: skip
-        asked = [name, instrument, "", kind, _shown(label), choices, _shown(note), validation, low, high]
-        rows.writerow([*asked, "", logic, required, "", "", "", "", annotation])
+    def write(name: str, kind: str, label: str, more: dict[str, str]) -> None:
+        shared = {"Variable / Field Name": name, "Form Name": instrument, "Field Type": kind}
+        rows.writerow({**shared, "Field Label": _shown(label), **more})
 
-    write("record_id", "text", "Record ID")
+    write("record_id", "text", "Record ID", {})
     for field in form.fields:
-        question, logic, hint = field.question, form.any_of(field.when, REDCAP), form.hint(field)
+        question = field.question
+        more = {
+            "Field Note": _shown(form.hint(field)),
+            "Branching Logic (Show field only if...)": form.any_of(field.when, REDCAP),
+        }
         if field.has_choices:
             choices = [f"{field.codes[one.value]}, {_shown(one.text).replace('|', '/')}" for one in question.choices]
             choices.append(f"{UNKNOWN}, {form.say(DONT_KNOW)}")
-            kind = "radio" if len(choices) <= MOST_LISTED else "dropdown"
-            write(field.name, kind, question.text, " | ".join(choices), hint, logic=logic, required="y")
+            more |= {"Choices, Calculations, OR Slider Labels": " | ".join(choices), "Required Field?": "y"}
+            write(field.name, "radio" if len(choices) <= MOST_LISTED else "dropdown", question.text, more)
         else:
-            is_number = question.kind == "number"
-            low, high = ("" if end is None or not is_number else _number(end) for end in (question.low, question.high))
-            validation = "number" if is_number else "date_ymd"
-            write(field.name, "text", question.text, "", hint, validation, low, high, logic)
+            validation = "Text Validation Type OR Show Slider Number"
+            if question.kind == "number":
+                ends = {"Text Validation Min": question.low, "Text Validation Max": question.high}
+                more[validation] = "number"
+                more |= {column: _number(end) for column, end in ends.items() if end is not None}
+            else:
+                more[validation] = "date_ymd"
+            write(field.name, "text", question.text, more)
     labels = {"result": "Most probable", "probability": "Probability"}
     for name, parts in form.computed(REDCAP).items():
         if parts:
-            write(name, "text", form.say(labels[name]), annotation=f"@CALCTEXT({_first(parts, 'if')})")
+            calculated = f"@CALCTEXT({_first(parts, 'if')})"
+            write(name, "text", form.say(labels[name]), {"Field Annotation": calculated})
     return written.getvalue()
 
 
@@ -346,18 +358,6 @@ def surveyjs(form: Form) -> dict[str, Any]:
         "calculatedValues": computed,
         "completedHtml": f"<p>{form.say('Most probable')}: {{result}}</p>",
     }
-
-
-def _date(days: float) -> str:
-    return f"'{np.datetime64('1970-01-01') + np.timedelta64(math.floor(days), 'D')}'"
-
-
-def _first(parts: list[tuple[str, str]], function: str = "iif") -> str:
-    """The text whose condition holds; the conditions exclude each other."""
-    found = "''"
-    for text, condition in reversed(parts):
-        found = f"{function}({condition}, {_quoted(text)}, {found})" if condition else _quoted(text)
-    return found
 
 
 # ---- a page for experts
