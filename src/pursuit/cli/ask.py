@@ -47,7 +47,7 @@ def ask(
     from pursuit.queries import Questions
     from pursuit.report.chains import ExplainedRow, chains_to_dict
     from pursuit.report.measured import kept
-    from pursuit.web.bundle import load_by_title, title_of
+    from pursuit.web.titles import load_by_title, title_of
 
     classifier = load(model)
     further = load_by_title(also or (), title_of(classifier, model.name))

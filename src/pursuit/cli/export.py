@@ -96,8 +96,8 @@ def _export_fhir(
 ) -> None:
     from pursuit import load
     from pursuit.estimators import fingerprint
-    from pursuit.web.bundle import title_of
     from pursuit.web.connect.fhir import Form
+    from pursuit.web.titles import title_of
 
     estimator = load(model)
     target = str(estimator.notes_.get("task", {}).get("target") or "result")
@@ -128,8 +128,8 @@ def _export_form(
     from pursuit.cli.served_models import rows_of
     from pursuit.report.facts import ModelFacts
     from pursuit.sessions.script import Script
-    from pursuit.web.bundle import title_of
     from pursuit.web.connect.forms import Form, Lost, redcap, script_page, surveyjs, xlsform
+    from pursuit.web.titles import title_of
 
     estimator = load(model)
     if estimator.model_.query_set.patches is not None:

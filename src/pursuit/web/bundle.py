@@ -5,12 +5,7 @@ the same name to something at their top."""
 
 import posixpath
 import re
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pursuit.estimators import PursuitEstimator
 
 IMPORT = re.compile(r'^import [^;]*? from "([^"]+)";\n', flags=re.M)
 EXPORT = re.compile(r"^export (?=(?:async |const |let |function |class ))", flags=re.M)
@@ -47,27 +42,3 @@ def _in_order(entry: str) -> list[str]:
 
     visit(entry)
     return found
-
-
-def load_by_title(folders: Iterable[str | Path], first: str) -> "dict[str, PursuitEstimator]":
-    """The models in these folders by what they are about; raises ValueError if that is the same of two, or of one and
-    the model that they are asked with, which is about `first`."""
-    from pursuit.estimators import load
-
-    models = [(Path(folder).name, load(folder)) for folder in folders]
-    found = {title_of(model, name): model for name, model in models}
-    if len({first, *found}) < 1 + len(models):
-        raise ValueError("Two of the targets have the same name: give models of different targets.")
-    return found
-
-
-def title_of(estimator: "PursuitEstimator", default: str = "pursuit") -> str:
-    """What a model is about: its target or its data set, in words; the default where nobody noted it."""
-    from pursuit.queries import Questions
-
-    notes = getattr(estimator, "notes_", {})
-    if title := Questions.presented(notes).title:
-        return title
-    task = notes.get("task", {})
-    words = str(task.get("target") or task.get("name") or default).replace("_", " ").replace("-", " ").strip()
-    return words[:1].upper() + words[1:]

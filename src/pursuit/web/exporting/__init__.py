@@ -21,8 +21,9 @@ from pursuit.queries import Questions
 from pursuit.report.facts import count
 from pursuit.report.measured import Measured, kept
 from pursuit.version import __version__
-from pursuit.web.bundle import LANGUAGES, bundle, part, title_of
+from pursuit.web.bundle import LANGUAGES, bundle, part
 from pursuit.web.exporting.description import Tensors, compressed, describe_model, exportable, suitable_widths
+from pursuit.web.titles import title_of
 
 __all__ = ["Exported", "export"]
 

@@ -89,7 +89,7 @@ function showNumber(input, how, number) {
 }
 
 /** The network input of answers: {query, answer} each, with answer null, {choice} or {number}. */
-export function encode(model, entries) {
+function encode(model, entries) {
   const input = new Float64Array(model.n_inputs);
   for (const { query, answer } of entries) {
     if (answer === null) continue;
@@ -116,7 +116,7 @@ export const doubt = posterior => posterior.reduce((sum, p) => sum + plogp(p), 0
 export const divergence = (before, after) => after.reduce((sum, p, i) => (p > 0 ? sum + p * Math.log2(p / Math.max(before[i], 1e-12)) : sum), 0);
 
 /** Probabilities (C,) given the network input of some answers, and how many they are; labels that are excluded have none. */
-export function posteriorOf(model, input, nKnown, excluded = []) {
+function posteriorOf(model, input, nKnown, excluded = []) {
   const prior = Float64Array.from(model.tensors_[model.log_prior].values);
   const temperature = model.temperature[Math.min(nKnown, model.temperature.length - 1)];
   const logits = nKnown ? run(model.classifier, model.tensors_, input).map(one => one / temperature) : prior;
@@ -134,7 +134,7 @@ export function without(posterior, excluded) {
 // ---- what answers are expected to tell
 
 /** The log odds (A * C) of all answers under all labels, given the history. */
-export function logOdds(model, input) {
+function logOdds(model, input) {
   const { answers, tensors_: tensors } = model;
   const outputs = run(answers.network, tensors, input);
   const table = tensors[answers.table], vectors = tensors[answers.label_vectors];
@@ -151,7 +151,7 @@ export function logOdds(model, input) {
 }
 
 /** The bits (Q,) that each query is expected to tell: H(A | S) minus the mean of H(A | y, S). */
-export function information(model, odds, posterior) {
+function information(model, odds, posterior) {
   const { query_of: queryOf, n_queries: nQueries, untold_odds: untold } = model.answers;
   const nLabels = posterior.length, nOdds = queryOf.length;
   const total = new Float64Array(nQueries * nLabels).fill(1);

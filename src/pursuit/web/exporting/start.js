@@ -7,8 +7,8 @@ import { withWeights } from "./mathematics.js";
 
 function startPage({ model: described, words, weights }) {
   const { title, interview: presentation, language } = described;
-  const subtitle = () => (presentation.title ? "" : described.target ? say("subtitle_number") : say("subtitle", { n: described.labels.length }));
-  startWholePage(new BrowserEngine(withWeights(described, weights)), { title, subtitle, footnote: () => say("made_with"), presentation, words, language });
+  const outcome = { is_number: Boolean(described.target), n_labels: described.labels.length };
+  startWholePage(new BrowserEngine(withWeights(described, weights)), { title, outcome, footnote: () => say("made_with"), presentation, words, language });
 }
 
 startPage(globalThis.exportedPage);

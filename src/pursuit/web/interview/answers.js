@@ -1,6 +1,6 @@
 // The answers so far, each a button that changes it.
 
-import { bar, h } from "./dom.js";
+import { bar, button, h } from "./dom.js";
 import { patchMap } from "./picture.js";
 import { bitsText, isoDate, own, say, typed, weightShare, weightWord } from "./words.js";
 
@@ -24,7 +24,7 @@ export const answerText = (question, value, shown) =>
   (question.kind === "number" && typeof value === "number" ? numberAnswer(question, value) : choiceText(question, shown));
 
 /** An answer as people read it; "don't know" for one that was left open. */
-export function shownAnswer(question, value, shown) {
+function shownAnswer(question, value, shown) {
   if (shown === null || shown === undefined) return say("unknown_chip");
   const text = answerText(question, value, shown);
   return question.is_yes_no ? text.toLowerCase() : text;
@@ -45,7 +45,7 @@ function answerRow(entry, n, view, onChange) {
   const tone = value === null ? "none" : "";
   const label = say("change", { question: question.text, answer: text });
   return h("li", {}, h("span", { class: "n" }, n), h("span", {}, question.text),
-    h("button", { class: `chip ${tone}`, type: "button", title: label, "aria-label": label, onclick: () => onChange(entry) }, text),
+    button(text, () => onChange(entry), { class: `chip ${tone}`, title: label, "aria-label": label }),
     toldParts(entry, view));
 }
 
@@ -56,11 +56,11 @@ const lookRow = (entry, n, image, view) => h("li", { class: "look" }, h("span", 
 function rejectedRow({ label }, n, onTakeBack) {
   const hint = say("take_back", { label });
   return h("li", {}, h("span", { class: "n" }, n), h("span", {}, say("is_it", { label })),
-    h("button", { class: "chip", type: "button", title: hint, "aria-label": hint, onclick: () => onTakeBack(label) }, say("no").toLowerCase()));
+    button(say("no").toLowerCase(), () => onTakeBack(label), { class: "chip", title: hint, "aria-label": hint }));
 }
 
 /** The section with all that was said, `inBits` where somebody asked why; `acts` has change(entry), takeBack(label) and
- *  answerSkipped(name). */
+ *  volunteer(name). */
 export function answersSection(state, acts, inBits = false) {
   const view = { isDone: state.done, inBits };
   const rows = state.answers.map((entry, i) => (entry.kind === "rejected"
@@ -72,5 +72,5 @@ export function answersSection(state, acts, inBits = false) {
     rows.length ? h("ol", { class: "chain" }, rows) : h("p", { class: "lead small" }, say("no_answers")),
     later.length > 0 && [h("h2", { class: "later" }, say("put_off")),
       h("ul", { class: "chain" }, later.map(name => h("li", { class: "wide" }, h("span", {}, open.get(name)),
-        h("button", { class: "chip", type: "button", "aria-label": say("answer_now_long", { question: open.get(name) }), onclick: () => acts.answerSkipped(name) }, say("answer_now")))))]);
+        button(say("answer_now"), () => acts.volunteer(name), { class: "chip", "aria-label": say("answer_now_long", { question: open.get(name) }) }))))]);
 }

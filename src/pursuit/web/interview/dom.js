@@ -35,7 +35,8 @@ export function bar(share, from = share) {
 export const barRow = (name, figure, share, leads = false, from = share) =>
   h("li", { class: leads ? "leads" : null }, h("span", {}, name), h("em", {}, figure), bar(share, from));
 
-export const quietButton = (text, onclick, more = {}) => h("button", { class: "quiet", type: "button", onclick, ...more }, text);
+export const button = (text, onclick, more = {}) => h("button", { type: "button", onclick, ...more }, text);
+export const quietButton = (text, onclick, more = {}) => button(text, onclick, { class: "quiet", ...more });
 
 /** A key beside what it does. */
 export const keyHint = key => h("kbd", { "aria-hidden": "true" }, key);

@@ -1,13 +1,12 @@
 // The top of every page: where one is, where one may go, and how the page should be.
 
-import { h, quietButton } from "./dom.js";
+import { button, h, quietButton } from "./dom.js";
 import { chooseLanguage, chooseTheme, chosenTheme, hasKeys, isDark, setKeys } from "./settings.js";
 import { languageNames, say, spokenLanguage } from "./words.js";
 
 /** A group of buttons of which one is on. */
 function options(title, values, current, choose) {
-  const buttons = values.map(([value, text, lang]) => h("button", { type: "button", class: "option", lang, "aria-pressed": String(value === current),
-    onclick: () => choose(value) }, text));
+  const buttons = values.map(([value, text, lang]) => button(text, () => choose(value), { class: "option", lang, "aria-pressed": String(value === current) }));
   return h("fieldset", {}, h("legend", {}, title), h("div", { class: "options" }, buttons));
 }
 

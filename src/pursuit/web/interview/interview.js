@@ -32,7 +32,6 @@ export class Interview {
       goOn: () => this.move(() => engine.goOn()),
       takeBack: label => this.move(() => engine.takeBackRejection(label)),
       change: entry => this.show({ kind: "change", question: entry.question, current: entry.value }),
-      answerSkipped: name => this.volunteer(name),
       volunteer: name => this.volunteer(name),
       pick: () => this.show({ kind: "pick" }),
       suggest: engine.hasWords && (text => this.suggest(text)),

@@ -1,6 +1,6 @@
 // A number or a date: a field, what is usual, a slider for a thumb, and a second question where it can hardly be meant.
 
-import { h, keyHint } from "./dom.js";
+import { button, h, keyHint } from "./dom.js";
 import { numberAnswer } from "./answers.js";
 import { daysOf, fixed, isoDate, own, say } from "./words.js";
 
@@ -10,7 +10,7 @@ const GROUPED = { ",": /^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$/, ".": /^[+-]?[1-9]
 
 /** A number as people write it: perhaps with a decimal comma, thousands and the unit; NaN if it is none. 1.234 is a thousand
     where decimals stand behind a comma, and 1,234 where they stand behind a point. */
-export function parseNumber(question, text) {
+function parseNumber(question, text) {
   let written = text.trim().replace("\u2212", "-");
   for (const unit of [own(question.unit), question.unit].filter(Boolean)) {
     if (written.endsWith(unit)) written = written.slice(0, -unit.length).trim();
@@ -70,7 +70,7 @@ export function numberField(question, current, onAnswer) {
   input.addEventListener("keydown", event => { if (event.key === "Enter") submit(); });
   return [
     h("div", { class: "field" }, input, question.unit && h("span", { class: "unit" }, question.unit),
-      h("button", { class: "first", type: "button", onclick: submit }, say("submit"))),
+      button(say("submit"), submit, { class: "first" })),
     slider(question, input, current, typeInto),
     h("p", { class: "lead small", id: "range" }, rangeText(question)), error,
   ];
@@ -82,14 +82,14 @@ export function doubtSection(question, { value, doubt }, again, goBack) {
   const shown = isDate ? String(value).replace("T", " ") : numberAnswer(question, value);
   const meant = doubt.suggestions.map(text => (isDate ? text : Number(text)));
   let n = 0;
-  const button = (text, act) => h("button", { type: "button", "data-key": String(++n), onclick: act }, keyHint(String(n)), text);
+  const numbered = (text, act) => { const key = String(++n); return button([keyHint(key), text], act, { "data-key": key }); };
   const [low, high] = (question.seen || []).map(end => numberAnswer(question, end));
   return h("section", { class: "doubt" },
     h("p", { class: "meta" }, question.text),
     h("h1", { tabindex: "-1" }, meant.length ? say("doubt_or", { answers: [...meant.map(one => numberAnswer(question, one)), shown].join(` ${say("or")} `) }) : say("doubt_right", { answer: shown })),
     h("p", { class: "lead" }, question.seen ? say("doubt_why", { answer: shown, low, high }) : doubt.usual),
     h("div", { class: "choices" },
-      meant.map(one => button(say("doubt_meant", { answer: numberAnswer(question, one) }), () => again(one, false))),
-      button(say("doubt_yes", { answer: shown }), () => again(value, true)),
-      button(say("doubt_no"), goBack)));
+      meant.map(one => numbered(say("doubt_meant", { answer: numberAnswer(question, one) }), () => again(one, false))),
+      numbered(say("doubt_yes", { answer: shown }), () => again(value, true)),
+      numbered(say("doubt_no"), goBack)));
 }

@@ -1,6 +1,6 @@
 // What a person says in their own words, and what that may mean: each proposal is confirmed or not, one by one.
 
-import { h } from "./dom.js";
+import { button, h } from "./dom.js";
 import { say } from "./words.js";
 
 /** A field for a sentence and, once something was said, the proposals. */
@@ -17,6 +17,6 @@ function proposals(suggestions, acts) {
   return h("section", { "aria-label": say("own_words_ask") }, h("p", { class: "lead", role: "status" }, say("own_words_ask")),
     h("ul", { class: "chain" }, suggestions.map(one => h("li", { class: "wide" },
       h("span", {}, one.text, " ", h("b", {}, String(one.answer)), h("small", {}, ` “${one.words}”`)),
-      h("span", {}, h("button", { class: "chip", type: "button", onclick: () => acts.confirm(one) }, say("own_words_right")), " ",
-        h("button", { class: "chip", type: "button", onclick: () => acts.deny(one) }, say("own_words_wrong")))))));
+      h("span", {}, button(say("own_words_right"), () => acts.confirm(one), { class: "chip" }), " ",
+        button(say("own_words_wrong"), () => acts.deny(one), { class: "chip" }))))));
 }

@@ -1,6 +1,6 @@
 // A picture that is revealed patch by patch, with the next patch outlined.
 
-import { h, keyHint, s } from "./dom.js";
+import { button, h, keyHint, s } from "./dom.js";
 import { count, say } from "./words.js";
 
 const box = ({ row, column, size }, name) => s("rect", { class: name, x: column, y: row, width: size, height: size });
@@ -23,4 +23,4 @@ export function pictureFigure(state, url) {
 
 /** The picture and the button that reveals the patch that is outlined. */
 export const pictureBlock = (state, url, reveal) => h("div", { class: "choices" }, pictureFigure(state, url),
-  h("button", { class: "first", type: "button", "data-key": "1", "aria-keyshortcuts": "1", onclick: reveal }, keyHint("1"), say("reveal")));
+  button([keyHint("1"), say("reveal")], reveal, { class: "first", "data-key": "1", "aria-keyshortcuts": "1" }));

@@ -28,6 +28,12 @@ export function showColour(colour) {
   style.setProperty("--own-dark", readable(colour, NIGHT, 255));
 }
 
+/** What stands beside the title, unless the operator gave one: what comes out. */
+export function subtitleText(presentation, { is_number: isNumber, is_image: isImage, n_labels: n }) {
+  if (presentation.title) return "";
+  return isNumber ? say("subtitle_number") : say(isImage ? "subtitle_image" : "subtitle", { n });
+}
+
 /** Whether something is to be read, or agreed to, before the first question. */
 export const hasWelcome = presentation => Boolean(presentation?.introduction || presentation?.consent);
 

@@ -1,6 +1,6 @@
 // A question: its number, how far the interview is, the words, and the answers that may be given.
 
-import { h, keyHint, quietButton } from "./dom.js";
+import { button, h, keyHint, quietButton } from "./dom.js";
 import { choiceText } from "./answers.js";
 import { numberField } from "./number.js";
 import { ownWords } from "./own_words.js";
@@ -11,13 +11,13 @@ import { own, say } from "./words.js";
 
 function choiceButton(question, choice, key, current, onAnswer) {
   const isNow = current === undefined ? null : String(current === choice.value);
-  return h("button", { type: "button", "data-key": key, "aria-keyshortcuts": key, "aria-pressed": isNow, onclick: () => onAnswer(choice.value) },
-    key && keyHint(key), choiceText(question, choice.text));
+  return button([key && keyHint(key), choiceText(question, choice.text)], () => onAnswer(choice.value),
+    { "data-key": key, "aria-keyshortcuts": key, "aria-pressed": isNow });
 }
 
 const unsureButton = (key, current, onAnswer) =>
-  h("button", { class: "unsure", type: "button", "data-key": key, "data-unsure": true, "aria-keyshortcuts": key, "aria-pressed": current === undefined ? null : String(current === null), onclick: () => onAnswer(null) },
-    key && keyHint(key), say("dont_know"));
+  button([keyHint(key), say("dont_know")], () => onAnswer(null),
+    { class: "unsure", "data-key": key, "data-unsure": true, "aria-keyshortcuts": key, "aria-pressed": current === undefined ? null : String(current === null) });
 
 /** What may be answered: `current` is the answer that is being changed, or undefined. */
 function answerControls(question, current, onAnswer) {
@@ -26,16 +26,16 @@ function answerControls(question, current, onAnswer) {
     return h("div", { class: "choices" }, numberField(question, current, onAnswer),
       choices.map(choice => choiceButton(question, choice, null, current, onAnswer)), unsureButton("d", current, onAnswer));
   }
-  const button = (choice, key) => choiceButton(question, choice, key, current, onAnswer);
+  const toButton = (choice, key) => choiceButton(question, choice, key, current, onAnswer);
   if (choices.length <= N_LISTED) {
-    return h("div", { class: "choices" }, choices.map((choice, i) => button(choice, i < N_KEYS ? String(i + 1) : null)), unsureButton("0", current, onAnswer));
+    return h("div", { class: "choices" }, choices.map((choice, i) => toButton(choice, i < N_KEYS ? String(i + 1) : null)), unsureButton("0", current, onAnswer));
   }
-  const items = choices.map(choice => ({ text: choiceText(question, choice.text), make: key => button(choice, key) }));
+  const items = choices.map(choice => ({ text: choiceText(question, choice.text), make: key => toButton(choice, key) }));
   return [searchable(items, question.text), h("div", { class: "choices" }, unsureButton("0", current, onAnswer))];
 }
 
 /** What has been learnt of what there is to know. */
-export function progressBar(share) {
+function progressBar(share) {
   const track = h("div", { class: "track", role: "progressbar", "aria-label": say("progress"), "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * share) }, h("i"));
   track.firstChild.style.width = `${100 * share}%`;
   return track;
@@ -73,7 +73,7 @@ export function questionSection(state, view, acts) {
 
 /** The list of what a person may tell unasked. */
 export function pickSection(state, acts, view) {
-  const items = state.open.map(({ name, text }) => ({ text, make: () => h("button", { type: "button", onclick: () => acts.volunteer(name) }, text) }));
+  const items = state.open.map(({ name, text }) => ({ text, make: () => button(text, () => acts.volunteer(name)) }));
   return h("section", {}, h("h1", { tabindex: "-1" }, say("tell_which")), h("p", { class: "lead" }, say("tell_hint")),
     acts.suggest && ownWords(view, acts),
     searchable(items, say("tell_which")),

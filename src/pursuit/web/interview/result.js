@@ -1,6 +1,6 @@
 // The result: what it is, how far to trust it, what speaks for and against it, and what may be done about it.
 
-import { bar, h } from "./dom.js";
+import { bar, button, h } from "./dom.js";
 import { answerText, choiceText } from "./answers.js";
 import { intervalText, numberText } from "./belief.js";
 import { adviceLink, adviceText } from "./presentation.js";
@@ -61,7 +61,7 @@ const resultLabel = state => (state.is_number ? numberText(state.belief.number) 
 
 /** The section of a result, with what to say and do about it; `acts` has accept, reject, goOn, undo, startOver, pictureUrl and reportUrl. */
 export function resultSection(state, acts, advice = null) {
-  const { result } = state, n = result.n_asked, action = (key, act, more = {}) => h("button", { type: "button", onclick: act, ...more }, say(key));
+  const { result } = state, n = result.n_asked, action = (key, act, more) => button(say(key), act, more);
   if (result.accepted) {
     return h("section", {}, h("h1", { tabindex: "-1" }, say("thanks", { label: resultLabel(state) })), h("p", { class: "lead" }, sureText(state)),
       state.is_image ? pictureFigure(state, acts.pictureUrl()) : reasonsBlock(state),
@@ -88,4 +88,4 @@ export function resultSection(state, acts, advice = null) {
 
 const reportButton = acts => (acts.reportUrl()
   ? h("a", { class: "button", href: acts.reportUrl(), target: "_blank", rel: "noopener" }, say("report"))
-  : h("button", { type: "button", onclick: () => print() }, say("print")));
+  : button(say("print"), () => print()));

@@ -3,12 +3,13 @@
 import { showHeader } from "./header.js";
 import { Interview } from "./interview.js";
 import { listenToKeys } from "./keys.js";
-import { showColour } from "./presentation.js";
+import { showColour, subtitleText } from "./presentation.js";
 import { followTheme, preferredLanguage, showKeys } from "./settings.js";
 import { say, speak, translate } from "./words.js";
 
-/** Begin the interview of an engine; `subtitle` and `footnote` say their text in the language that is spoken. */
-export function startWholePage(engine, { title, subtitle, footnote, presentation, words, language }) {
+/** Begin the interview of an engine; `outcome` is what comes out, {is_number, n_labels}, and `footnote` says its text in the
+ *  language that is spoken. */
+export function startWholePage(engine, { title, outcome, footnote, presentation, words, language }) {
   const [head, main, spoken] = ["head", "main", "spoken"].map(id => document.getElementById(id));
   const startOver = async () => { await engine.restart(); interview.begin(); };
   const interview = new Interview(engine, main, spoken, { startOver, presentation, reportUrl: () => null, footnote });
@@ -19,7 +20,7 @@ export function startWholePage(engine, { title, subtitle, footnote, presentation
   };
   const showHead = isMenuOpen => {
     const redraw = isOpen => { speakNow(); showHead(isOpen); interview.render(); if (isOpen) head.querySelector("summary").focus(); };
-    showHeader(head, { title, logo: presentation.logo, subtitle: subtitle(), links: [[say("start_over"), startOver]] }, redraw, isMenuOpen);
+    showHeader(head, { title, logo: presentation.logo, subtitle: subtitleText(presentation, outcome), links: [[say("start_over"), startOver]] }, redraw, isMenuOpen);
   };
 
   translate(presentation.languages);

@@ -9,8 +9,7 @@ const N_ANSWERS = 4;
 const LEAST_SHARE = 0.005; // of people who do not know the answer, that is worth a sentence
 
 function reasonText({ kind, n, bits, cost }, isPatch) {
-  const values = { n, bits: bits === null || bits === undefined ? "" : bitsText(bits), cost: fixed(cost ?? 1, 2) };
-  const hasBits = bits !== null && bits !== undefined;
+  const hasBits = bits !== null, values = { n, bits: hasBits ? bitsText(bits) : "", cost: fixed(cost, 2) };
   const full = kind === "again" && hasBits ? "again_bits" : kind === "last" && !hasBits ? "only" : kind;
   const sentence = say(isPatch && ["bits", "share"].includes(kind) ? `look_${kind}` : `reason_${full}`, values);
   return hasBits && kind !== "beforehand" ? `${sentence} ${say("reason_coin")}` : sentence;

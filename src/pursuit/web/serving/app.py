@@ -96,8 +96,7 @@ def make_app(
         ends = threading.Event()
         measuring = threading.Thread(target=models.measure_all, args=(ends,), daemon=True)
         measuring.start()
-        tidying = threading.Thread(target=retaining.run, args=(ends,), daemon=True)
-        tidying.start()
+        threading.Thread(target=retaining.run, args=(ends,), daemon=True).start()
         if webhook is not None:
             threading.Thread(target=webhook.run, args=(ends,), daemon=True).start()
         yield
@@ -137,9 +136,14 @@ def make_app(
     app.mount(ASSETS, Assets(directory=FOLDER))
     visitors, operator = (None if secret is None else Token(secret) for secret in (token, operator_token))
     app.state.operator = operator
-    own = {"limits": Limits(rates), "token": visitors, "operator": operator, "frame": app.state.frame}
-    own |= {"keys": {name: Token(key) for name, key in (api_keys or {}).items()}}
-    app.add_middleware(Authentication, **own)
+    app.add_middleware(
+        Authentication,
+        limits=Limits(rates),
+        token=visitors,
+        operator=operator,
+        frame=app.state.frame,
+        keys={name: Token(key) for name, key in (api_keys or {}).items()},
+    )
     app.state.routers = (*ROUTERS, *routers)
     for router in app.state.routers:
         app.include_router(router)

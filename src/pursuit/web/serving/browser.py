@@ -3,7 +3,6 @@
 import hashlib
 import re
 import secrets
-from typing import Any
 
 from fastapi import Request, Response
 
@@ -33,8 +32,9 @@ class Browser:
             return None
         self._secret = self._secret or secrets.token_urlsafe(16)
         is_secure = self._request.url.scheme == "https"
-        options: dict[str, Any] = {"httponly": True, "samesite": "strict", "secure": is_secure}
-        self._response.set_cookie(COOKIE, self._secret, DAYS * 86_400, **options)
+        self._response.set_cookie(
+            COOKIE, self._secret, DAYS * 86_400, httponly=True, samesite="strict", secure=is_secure
+        )
         return _digest(self._secret)
 
     def search(self, text: str, model: str | None, is_all: bool) -> Search:

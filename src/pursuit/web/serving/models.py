@@ -32,9 +32,9 @@ from pursuit.sessions.experience import Experience
 from pursuit.sessions.log import FurtherTarget
 from pursuit.sessions.session import Session
 from pursuit.sessions.state import question_of
-from pursuit.web.bundle import load_by_title, title_of
 from pursuit.web.serving import schemas
 from pursuit.web.serving.problems import NotFound
+from pursuit.web.titles import load_by_title, title_of
 
 
 @dataclass(frozen=True)
@@ -231,9 +231,8 @@ def load_models(
             "Further targets belong to the interview of one model: serve a single one with --also, and others without "
             "it, by another server."
         )
-    found: dict[str, ServedModel] = {}
-    for folder in folders:
-        path = Path(folder)
+    found = ServedModels([])
+    for path in map(Path, folders):
         estimator = load(path)
         name = id_of(path)
         model_id = next(other for n in range(1, 10_000) if (other := name if n == 1 else f"{name}-{n}") not in found)
@@ -249,4 +248,4 @@ def load_models(
         if is_own_rule and (before := kept(path, estimator)) is not None:
             served.measured, served.is_measured = before, True
         found[model_id] = served
-    return ServedModels(found.values())
+    return found

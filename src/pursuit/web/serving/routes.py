@@ -213,8 +213,9 @@ async def make_move(request: Request, session_id: SessionId, move: schemas.Move)
 def begin_session(parts: Parts, browser: Own, new: schemas.NewSession) -> schemas.Session:
     """With a model, and perhaps with answers that are known already, or with one of its sample pictures. A browser gets
     a cookie, by which it finds its own sessions again."""
-    picture = None if new.sample is None else sample_picture(parts.models.find(new.model), new.sample)
-    check_consent(parts.models.find(new.model), new.consented)
+    model = parts.models.find(new.model)
+    picture = None if new.sample is None else sample_picture(model, new.sample)
+    check_consent(model, new.consented)
     return parts.begin(new.model, new.known, picture, new.title, browser.owner())
 
 

@@ -21,7 +21,8 @@ from pursuit.queries import DoubtfulAnswer, Questions
 from pursuit.report.measured import kept
 from pursuit.sessions.session import Session, make_move
 from pursuit.sessions.state import question_of
-from pursuit.web.bundle import LANGUAGES, bundle, part, title_of
+from pursuit.web.bundle import LANGUAGES, bundle, part
+from pursuit.web.titles import title_of
 
 FRAME = """<!doctype html><html lang="{language}"><head><meta charset="utf-8"><title>pursuit</title>
 <style>{style}</style></head><body><header id="head"></header><main id="main"></main>
@@ -64,13 +65,11 @@ class Interview(anywidget.AnyWidget):
         self.on_msg(lambda _, content, __: self.send(self.answer(content)))
 
     def _page(self, title: str, language: str | None) -> str:
-        presentation = asdict(Questions.presented(self._estimator.notes_))
-        number = target_of(self._estimator.model_) is not None
-        own = ["subtitle_number"] if number else ["subtitle", {"n": len(self._estimator.model_.classes)}]
+        model = self._estimator.model_
         values = {
             "title": title,
-            "subtitle": None if presentation["title"] else own,
-            "presentation": presentation,
+            "outcome": {"is_number": target_of(model) is not None, "n_labels": len(model.classes)},
+            "presentation": asdict(Questions.presented(self._estimator.notes_)),
             "words": {code: json.loads(part(f"interview/{code}.json")) for code in LANGUAGES},
             "language": language,
         }
@@ -91,7 +90,6 @@ class Interview(anywidget.AnyWidget):
 
     def _found(self, what: str, message: Mapping[str, Any]) -> Any:
         query = message.get("query")
-        accepted, self._accepted = self._accepted, False
         match what:
             case "why":
                 return self.session.why().to_dict()
@@ -99,15 +97,16 @@ class Interview(anywidget.AnyWidget):
                 query_set = self.session.pursuer.query_set
                 return asdict(question_of(query_set, query_set.index_of[str(query)]))
             case "state":
-                self._accepted = accepted
-            case "restart":
-                self.session = self._estimator.session(self._stop)
+                pass
             case "accept":
                 self._accepted = True
-            case "undo" if accepted:
-                pass  # what was done last is that the person was content
+            case "undo" if self._accepted:  # what was done last is that the person was content
+                self._accepted = False
+            case "restart":
+                self.session, self._accepted = self._estimator.session(self._stop), False
             case _:
                 answer, label, confirmed = message.get("answer"), message.get("label"), bool(message.get("confirmed"))
                 make_move(self.session, what, query, answer, label, confirmed)
+                self._accepted = False
         options = {"accepted": self._accepted, "expects_reports": self._estimator.has_initially_known_}
         return asdict(self.session.state(self.title, self._experience, **options))

@@ -1,7 +1,6 @@
 // The page in the frame of a notebook's cell: it shows the interview, and Python computes it.
 
 import { startWholePage } from "../interview/whole_page.js";
-import { say } from "../interview/words.js";
 
 /** The engine of an interview that Python computes. The widget around the frame carries what both say. */
 class KernelEngine {
@@ -39,9 +38,5 @@ class KernelEngine {
   restart() { return this.call("restart"); }
 }
 
-function startFrame({ subtitle, ...page }) {
-  startWholePage(new KernelEngine(), { ...page, subtitle: () => (subtitle === null ? "" : say(...subtitle)), footnote: () => "" });
-  new ResizeObserver(() => parent.postMessage({ height: document.documentElement.offsetHeight }, "*")).observe(document.documentElement);
-}
-
-startFrame(globalThis.framedPage);
+startWholePage(new KernelEngine(), { ...globalThis.framedPage, footnote: () => "" });
+new ResizeObserver(() => parent.postMessage({ height: document.documentElement.offsetHeight }, "*")).observe(document.documentElement);

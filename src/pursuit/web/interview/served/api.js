@@ -1,5 +1,7 @@
 // Speaking with the server: JSON there and back.
 
+import { say } from "../words.js";
+
 const PATIENCE = 30000; // milliseconds for an answer
 const GONE = [502, 503, 504]; // what stands between may say so while the server is away
 
@@ -23,6 +25,9 @@ export async function call(method, path, body = undefined) {
 }
 
 export const get = path => call("GET", path);
+
+/** What to say of a problem that `call` throws. */
+export const problemText = problem => (problem.isLost ? say("no_server") : problem.message || say("failed"));
 
 /** A part of an address. */
 export const encoded = encodeURIComponent;

@@ -1,11 +1,11 @@
 // The interview with a model of the server, and the choice of a picture where it looks at one.
 
-import { h, quietButton } from "../dom.js";
+import { button, h, quietButton } from "../dom.js";
 import { Interview } from "../interview.js";
-import { showColour } from "../presentation.js";
+import { showColour, subtitleText } from "../presentation.js";
 import { isFramed } from "../settings.js";
 import { count, momentText, say, translate } from "../words.js";
-import { call, encoded, get } from "./api.js";
+import { call, encoded, get, problemText } from "./api.js";
 import { ServerEngine } from "./engine.js";
 
 /** The page of a new session with a `model`, or of the one with an `id`; `unfinished` is one to go on with instead. */
@@ -15,7 +15,7 @@ export async function interviewPage(shell, { model = null, id = null, unfinished
   showColour(presentation.colour);
   translate(presentation.languages);
   const startOver = () => location.assign(`/m/${encoded(engine.model)}`);
-  const about = { title: state.title, logo: presentation.logo, subtitle: () => (presentation.title ? "" : state.is_number ? say("subtitle_number") : state.is_image ? say("subtitle_image", { n: state.n_labels }) : say("subtitle", { n: state.n_labels })),
+  const about = { title: state.title, logo: presentation.logo, subtitle: () => subtitleText(presentation, state),
     links: () => [[say("start_over"), startOver], [say("about_model"), `/about/${encoded(engine.model)}`]] };
   if (state.is_image && !state.image?.has_picture) return choosePicture(shell, about, model);
   const interview = new Interview(engine, shell.main, shell.spoken, { startOver, presentation, reportUrl: () => engine.reportUrl, footnote: () => ownFootnote(shell, engine, startOver) });
@@ -39,7 +39,7 @@ function ownFootnote(shell, engine, startOver) {
     await call("DELETE", place);
     shell.main.className = "wide";
     shell.main.replaceChildren(h("section", {}, h("h1", { tabindex: "-1" }, say("deleted")), h("p", { class: "lead" }, say("deleted_text")),
-      h("div", { class: "actions" }, h("button", { type: "button", class: "first", onclick: startOver }, say("again")))));
+      h("div", { class: "actions" }, button(say("again"), startOver, { class: "first" }))));
     shell.main.querySelector("h1").focus();
   };
   const tools = h("span", { class: "tools" });
@@ -61,7 +61,7 @@ async function choosePicture(shell, about, model) {
     try {
       go(await act());
     } catch (problem) {
-      error.textContent = problem.isLost ? say("no_server") : problem.message || say("failed");
+      error.textContent = problemText(problem);
     }
   };
   const upload = file => {
@@ -75,7 +75,7 @@ async function choosePicture(shell, about, model) {
     shell.main.className = "wide";
     shell.main.replaceChildren(h("section", {}, h("h1", { tabindex: "-1" }, say("choose_picture")), h("p", { class: "lead" }, say("choose_picture_hint")),
       samples.length > 0 && h("ul", { class: "samples" }, samples.map(({ n, url, label }, i) => h("li", {},
-        h("button", { type: "button", "aria-label": say("sample", { n: i + 1 }), "data-label": label, onclick: () => attempt(() => call("POST", "/api/sessions", { model, sample: n })) }, h("img", { src: url, alt: "", loading: "lazy" }))))),
+        button(h("img", { src: url, alt: "", loading: "lazy" }), () => attempt(() => call("POST", "/api/sessions", { model, sample: n })), { "aria-label": say("sample", { n: i + 1 }), "data-label": label })))),
       h("div", { class: "upload" }, h("label", { for: "upload" }, say("own_picture")), input), error));
   };
   shell.setHeader(about, show);

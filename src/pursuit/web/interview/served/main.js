@@ -1,12 +1,12 @@
 // The pages of the server: which one is shown follows from the address.
 
-import { h } from "../dom.js";
+import { button, h } from "../dom.js";
 import { showHeader } from "../header.js";
 import { listenToKeys } from "../keys.js";
 import { followTheme, isFramed, preferredLanguage, showKeys } from "../settings.js";
 import { say, speak, spokenLanguage } from "../words.js";
 import { aboutPage } from "./about.js";
-import { get } from "./api.js";
+import { get, problemText } from "./api.js";
 import { interviewPage } from "./interviewing.js";
 import { modelsPage } from "./models.js";
 import { sessionsPage } from "./sessions.js";
@@ -66,8 +66,8 @@ const shell = {
     if (!problem.isLost && problem.message === undefined) throw problem;
     if (problem.status === 401) return tokenPage(this);
     main.className = "wide";
-    main.replaceChildren(h("section", {}, h("h1", { tabindex: "-1" }, problem.isLost ? say("no_server") : problem.message || say("failed")),
-      h("div", { class: "actions" }, (problem.isLost || !problem.message) && h("button", { type: "button", class: "first", onclick: () => location.reload() }, say("try_again")), h("a", { class: "button", href: "/" }, say("all_models")))));
+    main.replaceChildren(h("section", {}, h("h1", { tabindex: "-1" }, problemText(problem)),
+      h("div", { class: "actions" }, (problem.isLost || !problem.message) && button(say("try_again"), () => location.reload(), { class: "first" }), h("a", { class: "button", href: "/" }, say("all_models")))));
     return main.querySelector("h1").focus();
   },
 };

@@ -27,6 +27,9 @@ function modelCard(model) {
       h("a", { class: "button", href: `/about/${encoded(id)}` }, say("look_inside"), h("span", { class: "unseen" }, `: ${title}`))));
 }
 
+/** What a session was about: its own title, or else that of its model. */
+export const sessionTitle = ({ title, model }, models) => title || (models.find(({ id }) => id === model)?.title ?? model);
+
 const unfinishedRow = (session, title) => h("li", {}, h("a", { href: `/s/${encoded(session.id)}` }, h("b", {}, title), " ", h("span", { class: "lead" }, soFarText(session))));
 
 /** The choice of a model or, where there is but one, the interview with it. */
@@ -39,7 +42,7 @@ export async function modelsPage(shell, isListing) {
     shell.main.className = "models";
     shell.main.replaceChildren(h("div", { class: "intro" }, h("h1", { tabindex: "-1" }, say("welcome")), h("p", { class: "lead" }, say("welcome_text"))),
       ...models.map(modelCard), models.length ? "" : h("section", {}, h("p", {}, say("no_models"))),
-      unfinished.length ? h("section", { class: "across" }, h("h2", {}, say("unfinished")), h("ul", { class: "links" }, unfinished.map(session => unfinishedRow(session, session.title || (models.find(({ id }) => id === session.model)?.title ?? session.model))))) : "");
+      unfinished.length ? h("section", { class: "across" }, h("h2", {}, say("unfinished")), h("ul", { class: "links" }, unfinished.map(session => unfinishedRow(session, sessionTitle(session, models))))) : "");
   };
   const look = async n => {
     if (n === 0 || models.every(model => model.is_measured)) return;

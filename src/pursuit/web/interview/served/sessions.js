@@ -1,9 +1,10 @@
 // Past sessions: found by words, with what came out and what it really was; and how often that was the same.
 
-import { h, quietButton } from "../dom.js";
-import { dayText, momentText, percent, say, whole } from "../words.js";
-import { call, encoded, get } from "./api.js";
+import { button, h, quietButton } from "../dom.js";
+import { count, dayText, momentText, percent, say, whole } from "../words.js";
+import { call, encoded, get, problemText } from "./api.js";
 import { accuracyChart, figure } from "./charts.js";
+import { sessionTitle } from "./models.js";
 import { truthForm } from "./truth.js";
 
 const AT_ONCE = 20;
@@ -45,7 +46,7 @@ class SessionsPage {
     } catch (problem) {
       if (!problem.isLost && problem.message === undefined) throw problem;
       this.show();
-      this.problem.textContent = problem.isLost ? say("no_server") : problem.message || say("failed");
+      this.problem.textContent = problemText(problem);
     }
   }
 
@@ -75,7 +76,7 @@ class SessionsPage {
       this.showList(this.found);
       this.shell.spoken.textContent = say("found", { n: this.found.total });
     } catch (problem) {
-      this.problem.textContent = problem.isLost ? say("no_server") : problem.message || say("failed");
+      this.problem.textContent = problemText(problem);
     }
   }
 
@@ -92,28 +93,33 @@ class SessionsPage {
   }
 
   row(session) {
-    const { id, outcome, probability, truth, right } = session, title = this.titleOf(session);
+    const { id, outcome, probability, truth, right } = session, title = sessionTitle(session, this.models);
     const result = session.done && outcome ? [session.decided === false && h("span", { class: "lead" }, `${say("not_sure_short")} `), h("b", {}, outcome), probability !== null && h("span", { class: "lead" }, ` ${percent(probability)}`)] : h("span", { class: "lead" }, say("not_finished"));
     const mark = right === null ? null : h("span", { class: `chip ${right ? "yes" : "no"}` }, right ? say("was_right") : truth ? say("was_other", { label: truth }) : say("was_wrong"));
-    const when = h("span", { class: "lead small" }, `${title} · ${momentText(session.created)} · ${session.n_asked === 1 ? say("asked_one") : say("asked", { n: session.n_asked })}`);
+    const when = h("span", { class: "lead small" }, `${title} · ${momentText(session.created)} · ${count("asked", session.n_asked)}`);
     return h("li", {}, h("a", { class: "what", href: `/s/${encoded(id)}`, title: say(session.done ? "open" : "carry_on") }, h("span", {}, result, mark && [" ", mark]), when), this.tools(session),
       this.isNoting === id && truthForm(session, label => this.note(session, label), () => { this.isNoting = null; this.show(); }));
   }
 
-  /** What a session was about: its own title, or else that of its model. */
-  titleOf({ title, model }) { return title || (this.models.find(one => one.id === model)?.title ?? model); }
-
   tools(session) {
-    const { id } = session, name = h("span", { class: "unseen" }, `: ${session.outcome ?? this.titleOf(session)}, ${momentText(session.created)}`);
+    const { id } = session, name = h("span", { class: "unseen" }, `: ${session.outcome ?? sessionTitle(session, this.models)}, ${momentText(session.created)}`);
     if (this.isForgetting === id) {
       return h("div", { class: "tools" }, h("span", { class: "lead small" }, say("delete_sure")),
-        h("button", { type: "button", class: "small-button danger", onclick: () => this.act(async () => { await call("DELETE", `/api/sessions/${encoded(id)}`); this.isForgetting = null; await this.load(); }, say("deleted")) }, say("delete_yes")),
-        h("button", { type: "button", class: "small-button", onclick: () => { this.isForgetting = null; this.show(); } }, say("delete_no")));
+        button(say("delete_yes"), () => this.forget(id), { class: "small-button danger" }),
+        button(say("delete_no"), () => { this.isForgetting = null; this.show(); }, { class: "small-button" }));
     }
     return h("div", { class: "tools" },
       session.done && h("a", { class: "small-button", href: `/api/sessions/${encoded(id)}/report`, target: "_blank", rel: "noopener" }, say("report_short"), name),
-      session.done && h("button", { type: "button", class: "small-button", "aria-expanded": String(this.isNoting === id), onclick: () => { this.isNoting = this.isNoting === id ? null : id; this.show(); document.getElementById("truth")?.focus(); } }, say("truth"), name.cloneNode(true)),
-      h("button", { type: "button", class: "small-button", onclick: () => { this.isForgetting = id; this.show(); this.shell.main.querySelector(".danger").focus(); } }, say("delete"), name.cloneNode(true)));
+      session.done && button([say("truth"), name.cloneNode(true)], () => { this.isNoting = this.isNoting === id ? null : id; this.show(); document.getElementById("truth")?.focus(); }, { class: "small-button", "aria-expanded": String(this.isNoting === id) }),
+      button([say("delete"), name.cloneNode(true)], () => { this.isForgetting = id; this.show(); this.shell.main.querySelector(".danger").focus(); }, { class: "small-button" }));
+  }
+
+  forget(id) {
+    return this.act(async () => {
+      await call("DELETE", `/api/sessions/${encoded(id)}`);
+      this.isForgetting = null;
+      await this.load();
+    }, say("deleted"));
   }
 
   note(session, label) {

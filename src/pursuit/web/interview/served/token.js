@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { say } from "../words.js";
-import { call } from "./api.js";
+import { call, problemText } from "./api.js";
 
 /** Ask for the token, and show the page again once it is right. */
 export function tokenPage(shell) {
@@ -15,7 +15,7 @@ export function tokenPage(shell) {
         await call("POST", "/api/token", { token: field.value });
         location.reload();
       } catch (problem) {
-        error.textContent = problem.isLost ? say("no_server") : problem.status === 401 ? say("token_wrong") : problem.message || say("failed");
+        error.textContent = problem.status === 401 ? say("token_wrong") : problemText(problem);
         field.select();
       }
     };

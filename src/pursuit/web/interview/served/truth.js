@@ -1,6 +1,6 @@
 // Noting what it really was.
 
-import { h } from "../dom.js";
+import { button, h } from "../dom.js";
 import { say } from "../words.js";
 import { encoded, get } from "./api.js";
 
@@ -18,10 +18,11 @@ export function truthForm({ model, outcome, truth }, note, close) {
   suggest(model, list).catch(() => {}); // without them one types
   const save = () => field.value.trim() && note(field.value.trim());
   field.addEventListener("keydown", event => { if (event.key === "Enter") save(); else if (event.key === "Escape") close(); });
+  const small = (text, act) => button(text, act, { class: "small-button" });
   return h("div", { class: "truth" }, h("label", { for: "truth" }, say("truth_question")),
     h("div", { class: "controls" },
-      outcome && h("button", { type: "button", class: "small-button", onclick: () => note(outcome) }, say("truth_same", { label: outcome })), field, list,
-      h("button", { type: "button", class: "small-button first", onclick: save }, say("save")),
-      truth !== null && h("button", { type: "button", class: "small-button", onclick: () => note(null) }, say("truth_forget")),
-      h("button", { type: "button", class: "small-button", onclick: close }, say("cancel_short"))));
+      outcome && small(say("truth_same", { label: outcome }), () => note(outcome)), field, list,
+      button(say("save"), save, { class: "small-button first" }),
+      truth !== null && small(say("truth_forget"), () => note(null)),
+      small(say("cancel_short"), close)));
 }
