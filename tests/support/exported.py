@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -210,6 +211,13 @@ MODELS = {
     "deciding group": lambda: deciding_model(Order(groups=(Group("both", ("one", "other")),))),
     "whole group": lambda: deciding_model(Order(groups=(Group("rest", ("other", "hint")),))),
 }
+
+
+@cache
+def model_of(name: str) -> Any:
+    """One of these models, which all tests share."""
+    with torch.enable_grad():  # which a test may have switched off
+        return MODELS[name]()
 
 
 def random_answer(query: Any, randomness: np.random.Generator) -> tuple[Any, Any]:

@@ -9,9 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
-from exported import MODELS, computed, needs_node
+from exported import computed, model_of, needs_node
 from pursuit import Session, export
 from pursuit.report.measured import Measured
 from pursuit.sessions.experience import Experience, SureRows
@@ -65,8 +64,7 @@ CLOSE = 1e-2
 
 @cache
 def model_and_page(name: str) -> tuple[Any, Path]:
-    with torch.enable_grad():
-        estimator, page = MODELS[name](), Path(mkdtemp()) / "page.html"
+    estimator, page = model_of(name), Path(mkdtemp()) / "page.html"
     export(estimator, page, title="Title", measured=measured(name, estimator))
     return estimator, page
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from exported import MODELS, computed, described, histories, needs_node, random_answer
+from exported import MODELS, computed, described, histories, model_of, needs_node, random_answer
 from pursuit import Session, export
 from pursuit.inference.chain import doubt
 from pursuit.inference.pursuer import score_unit
@@ -22,8 +22,7 @@ CLOSE = 0.05
 
 @cache
 def exported(name: str) -> tuple[Any, Path]:
-    with torch.enable_grad():
-        estimator, page = MODELS[name](), Path(mkdtemp()) / "page.html"
+    estimator, page = model_of(name), Path(mkdtemp()) / "page.html"
     export(estimator, page)
     return estimator, page
 

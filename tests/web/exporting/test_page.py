@@ -19,12 +19,12 @@ from exported import (
     HOSTILE,
     described,
     histories,
+    model_of,
     needs_node,
     node,
     ordered_model,
     part,
     split,
-    straight_through_model,
     unpack,
 )
 from ordered import clinic
@@ -37,7 +37,7 @@ from pursuit.web.exporting.description import belief_weights, question_weights
 @cache
 def page(language: str = "en") -> Path:
     path = Path(mkdtemp()) / "page.html"
-    export(model(), path, language=language, title="Who <is> ill?")
+    export(model_of("straight-through"), path, language=language, title="Who <is> ill?")
     return path
 
 
@@ -50,19 +50,13 @@ def ordered_page() -> Path:
     return path
 
 
-@cache
-def model() -> VIPClassifier:
-    with torch.enable_grad():
-        return straight_through_model()
-
-
 def clicks(path: Path, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What is shown at first and after each step."""
     return node("clicks.js", page=str(path), steps=steps)["shown"]
 
 
 def test_the_weights_in_the_file_give_the_beliefs_of_the_model(tmp_path: Path) -> None:
-    estimator = model()
+    estimator = model_of("straight-through")
     estimator.save(tmp_path / "model")
     again = pursuit.load(tmp_path / "model").model_
     about = described(page())
@@ -147,11 +141,11 @@ def test_what_cannot_be_exported_is_refused_with_what_can(tmp_path: Path) -> Non
     with pytest.raises(ValueError, match=r"network SetNetwork\(.*cannot be exported. What can"):
         export(with_sets, path)
     with pytest.raises(ValueError, match="stopping rule odd cannot be exported: stop by budget, confidence"):
-        export(model(), path, stop=Odd())
+        export(model_of("straight-through"), path, stop=Odd())
     with pytest.raises(ValueError, match="The page speaks en or de, not 'fr'"):
-        export(model(), path, language="fr")
+        export(model_of("straight-through"), path, language="fr")
     with pytest.raises(ValueError, match="give a file in a folder that exists"):
-        export(model(), tmp_path / "nowhere" / "page.html")
+        export(model_of("straight-through"), tmp_path / "nowhere" / "page.html")
     with pytest.raises(ValueError, match="not fitted yet"):
         export(VIPClassifier(network=MLP()), path)
     assert not path.exists()

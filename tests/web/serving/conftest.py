@@ -15,6 +15,7 @@ from pursuit.methods import METHODS
 from pursuit.queries import Order
 from pursuit.research.tasks import load_task
 from pursuit.web.serving.models import SamplePictures, ServedModels, load_models
+from pursuit.web.serving.store import Store
 from served import running
 
 
@@ -66,6 +67,14 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
         return request.getfixturevalue("postgres").new_database()
     return f"sqlite:///{tmp_path / 'sessions.sqlite'}"
+
+
+@pytest.fixture
+def store(database: str) -> Iterator[Store]:
+    """An empty database of either kind, opened."""
+    found = Store(database)
+    yield found
+    found.close()
 
 
 @pytest.fixture(scope="session")

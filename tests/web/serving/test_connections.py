@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -36,12 +36,15 @@ def all_of(connection: socket.socket) -> bytes:
         return b""
 
 
-def ask(connection: socket.socket) -> bytes:
-    """The answer to a request that comes in three parts; the connection stays."""
-    for part in (b"GET /api/models/none HTTP/1.1\r\n", b"Host: localhost\r\n", b"\r\n"):
+ASK = b"GET /api/models/none HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def answered(connection: socket.socket, parts: Sequence[bytes] = (ASK,)) -> bytes:
+    """The answer to a request that comes in parts; the connection stays."""
+    for part in parts:
         connection.sendall(part)
     answer = b""
-    while b'"}' not in answer:
+    while not answer.endswith(b"}"):
         answer += connection.recv(65536)
     return answer
 
@@ -77,7 +80,7 @@ def test_a_request_that_comes_in_time_is_answered_and_the_connection_stays(
     monkeypatch.setattr(module, "SECONDS_TO_SEND", 5.0)
     with raw(client) as connection:
         for _ in range(3):
-            assert ask(connection).startswith(b"HTTP/1.1 404")
+            assert answered(connection, ASK.splitlines(keepends=True)).startswith(b"HTTP/1.1 404")
 
 
 def test_who_does_not_read_his_answer_is_cut_off(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,17 +140,6 @@ def test_what_is_no_request_is_answered_in_a_sentence_with_all_headers(
     assert head.startswith(b"HTTP/1.1 400")
     assert all(f"{name}: {value}".lower().encode() in head.lower() for name, value in HEADERS.items())
     assert json.loads(content)["message"] == UNREADABLE
-
-
-ASK = b"GET /api/models/none HTTP/1.1\r\nHost: localhost\r\n\r\n"
-
-
-def answered(connection: socket.socket) -> bytes:
-    connection.sendall(ASK)
-    found = b""
-    while not found.endswith(b"}"):
-        found += connection.recv(65536)
-    return found
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /api/mod", ASK], ids=["idle", "slow", "answered"])
@@ -316,7 +308,7 @@ def test_a_server_that_stops_finishes_what_is_under_way(
         asking.start()
         assert is_under_way.wait(60)
         idle = raw(client)
-        ask(idle)  # once it is answered, the server knows the connection
+        answered(idle)  # once it is answered, the server knows the connection
         client.stop()  # as SIGTERM does
         assert all_of(idle) == b""
         idle.close()

@@ -9,7 +9,7 @@ import pytest
 from httpx import Client
 
 from pursuit.web.serving.models import ServedModels
-from served import begin, move, running, try_move
+from served import begin, move, running
 
 JSON = {"content-type": "application/json"}
 
@@ -181,13 +181,6 @@ def test_nothing_that_people_type_becomes_markup(client: Client) -> None:
     page = client.get(f"/api/sessions/{session['id']}/report").text
     assert "<script" not in page
     assert "&lt;script&gt;" in page
-
-
-def test_a_session_that_is_asked_for_by_many_at_once_stays_one(client: Client) -> None:
-    session = begin(client)
-    for _ in range(3):
-        assert try_move(client, session, "tell", answer="monsoon").status_code == 422
-    assert client.get(f"/api/sessions/{session['id']}").json() == session
 
 
 def test_the_description_of_the_api_is_whole(client: Client) -> None:

@@ -26,8 +26,7 @@ def rows(store: Store, table: str) -> int:
         return connection.scalar(text(f"select count(*) from {table}")) or 0
 
 
-def test_what_is_too_old_is_deleted_with_its_picture(models: ServedModels, database: str) -> None:
-    store = Store(database)
+def test_what_is_too_old_is_deleted_with_its_picture(models: ServedModels, store: Store) -> None:
     keeper = RetentionLoop(store, days=30)
     interviews = Interviews(models, store, keeper)
     samples = models["digits"].samples
@@ -40,21 +39,17 @@ def test_what_is_too_old_is_deleted_with_its_picture(models: ServedModels, datab
     with pytest.raises(NotFound):
         interviews.show(old)
     assert interviews.show(young).id == young
-    store.close()
 
 
-def test_by_default_nothing_is_deleted(models: ServedModels, database: str) -> None:
-    store = Store(database)
+def test_by_default_nothing_is_deleted(models: ServedModels, store: Store) -> None:
     interviews = Interviews(models, store)
     session = interviews.begin("illness")
     age(store, session.id, 10_000)
     assert RetentionLoop(store).look() == 0
     assert interviews.show(session.id).id == session.id
-    store.close()
 
 
-def test_there_is_room_for_so_many(models: ServedModels, database: str) -> None:
-    store = Store(database)
+def test_there_is_room_for_so_many(models: ServedModels, store: Store) -> None:
     keeper = RetentionLoop(store, most_sessions=2)
     interviews = Interviews(models, store, keeper)
     first = interviews.begin("illness")
@@ -65,7 +60,6 @@ def test_there_is_room_for_so_many(models: ServedModels, database: str) -> None:
     interviews.delete(first.id)
     interviews.begin("illness")
     assert store.count() == 2
-    store.close()
 
 
 def test_a_database_that_fails_does_not_end_the_looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,15 +40,13 @@ NOTHING_YET = SessionRecord(
 )
 
 
-def test_only_one_of_two_writes_at_a_revision_counts(database: str) -> None:
-    store = Store(database)
+def test_only_one_of_two_writes_at_a_revision_counts(store: Store) -> None:
     before = store.create("model", "print", "", NOTHING_YET, None)
     (written,) = store.write_all([(before, replace(NOTHING_YET, n_asked=1), "print")])
     assert written is not None
     assert written.revision == 1
     assert store.write_all([(before, replace(NOTHING_YET, n_asked=2), "print")]) == [None]
     assert store.read(before.id) == written
-    store.close()
 
 
 def test_moves_that_are_no_json_are_said_to_be(tmp_path: Path) -> None:
@@ -61,8 +59,8 @@ def test_moves_that_are_no_json_are_said_to_be(tmp_path: Path) -> None:
     store.close()
 
 
-def test_ids_cannot_be_guessed(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, drawn = Store(database), []
+def test_ids_cannot_be_guessed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
 
     def draw(n_bytes: int) -> str:
         drawn.append(n_bytes)
@@ -75,7 +73,6 @@ def test_ids_cannot_be_guessed(database: str, monkeypatch: pytest.MonkeyPatch) -
     assert len(set(ids)) == 50
     for place in range(22):
         assert len({own[place] for own in ids}) > 1  # no part is the same in all
-    store.close()
 
 
 def test_a_database_that_is_newer_is_refused(database: str) -> None:
@@ -97,13 +94,11 @@ def test_several_processes_may_open_a_new_database_at_once(database: str) -> Non
         store.close()
 
 
-def test_all_sessions_are_read_part_by_part(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_sessions_are_read_part_by_part(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pursuit.web.serving.store.N_AT_ONCE", 3)
-    store = Store(database)
     made = [store.create("model", "print", str(i), NOTHING_YET, None).id for i in range(7)]
     assert sorted(one.id for one in store.each(Search())) == sorted(made)
     assert list(store.each(Search(model="other"))) == []
-    store.close()
 
 
 @pytest.mark.parametrize(
@@ -146,9 +141,8 @@ def test_the_default_is_what_the_environment_says(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_model_that_was_trained_again_goes_on_if_it_knows_the_questions(
-    models: ServedModels, model_folders: dict[str, Path], database: str
+    models: ServedModels, model_folders: dict[str, Path], store: Store
 ) -> None:
-    store = Store(database)
     first = Interviews(models, store)
     begun = first.begin("illness", {"sneezing": "yes"})
     since = first.begin("illness", {"since": "2024-02-03"})
@@ -167,17 +161,6 @@ def test_a_model_that_was_trained_again_goes_on_if_it_knows_the_questions(
     with pytest.raises(Outdated, match="is not served now"):
         Interviews(ServedModels([]), store).show(begun.id)
     again.delete(since.id)
-    store.close()
-
-
-def test_nothing_is_kept_of_what_is_deleted(models: ServedModels, tmp_path: Path) -> None:
-    store = Store(f"sqlite:///{tmp_path / 'a.sqlite'}")
-    interviews = Interviews(models, store)
-    interviews.delete(interviews.begin("illness", {"season": "winter"}).id)
-    with store.engine.connect() as connection:
-        assert connection.scalar(text("select count(*) from pursuit_sessions")) == 0
-        assert connection.scalar(text("select count(*) from pursuit_pictures")) == 0
-    store.close()
 
 
 def test_who_waits_too_long_to_write_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

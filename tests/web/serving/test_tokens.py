@@ -46,7 +46,7 @@ def addresses() -> list[Any]:
     return sorted(found | {("GET", "/api/openapi.json"), ("GET", "/nothing")})
 
 
-@pytest.mark.parametrize(("method", "path"), [one for one in addresses() if not one[1].startswith("/assets/")])
+@pytest.mark.parametrize(("method", "path"), addresses())
 def test_nothing_is_given_to_those_who_do_not_know_it(stranger: Client, method: str, path: str) -> None:
     for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Basic x"}, {"cookie": "pursuit_x=1"}):
         answer = stranger.request(method, path, headers=headers)
