@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,22 @@ ARGUMENTS = (
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 EXPECTED_ERRORS = ("status of 401", "status of 404", "status of 409", "status of 422", "ERR_INTERNET_DISCONNECTED")
 """What the browser itself notes when the server refuses something, as tests make it do."""
+
+
+@contextmanager
+def files_of(folder: Path) -> Iterator[str]:
+    """The origin of a site that has these files."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
 
 
 def needs_browser() -> None:

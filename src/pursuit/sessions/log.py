@@ -443,9 +443,9 @@ class SessionLog:
         self._arrive(position, ahead)
         if self.stop is None:
             return
-        last = next((move.query for move in reversed(self.told.values()) if not move.volunteered), -1)
         in_group = None
         if self.query_set.order is not None:
+            last = next((move.query for move in reversed(self.told.values()) if not move.volunteered), -1)
             in_group = self.query_set.in_group(torch.tensor([last], device=self.asked.device), self.allowed())
         (self.positions[-1],) = judged(self.stop, [position], target_of(self.pursuer), self._worth(), in_group)
 
@@ -464,9 +464,10 @@ class SessionLog:
         beforehand was given or put off."""
         if self.first_unknown() is not None:
             return False
-        if self.now.enough and not self.now.is_free:
-            return True
-        return not self.has_more()
+        return (not self.now.is_free and self._has_enough()) or not self.has_more()
+
+    def _has_enough(self) -> bool:
+        return self.now.enough
 
     @once
     def has_more(self, is_free: bool | None = None) -> bool:
@@ -820,11 +821,8 @@ class JointLog(SessionLog):
             self._followed.append(move)
         return self._others
 
-    @property
-    def is_over(self) -> bool:
-        if self.first_unknown() is not None:
-            return False
-        return (all(self._settled()) and not self.now.is_free) or not self.has_more()
+    def _has_enough(self) -> bool:
+        return all(self._settled())
 
     def _settled(self) -> list[bool]:
         """Whether enough was asked about the first target, and about each further one, or its rule affords no more."""

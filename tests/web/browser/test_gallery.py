@@ -1,29 +1,20 @@
 """The gallery of the docs: its interviews are asked as their files say, and run inside its page."""
 
-import functools
 import shutil
-import threading
 from collections.abc import Callable
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import gallery
 import markdown
 import pytest
 from gallery import GALLERY, PLACE, ROOT
 
-from browsing import Visit, findings, needs_browser
+from browsing import Visit, files_of, findings, needs_browser
 from program import run
 from pursuit.research.tasks import TASKS, load_task
 
 TEXT = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.programs]
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        pass
 
 
 def test_the_page_has_each_interview_once_with_a_picture() -> None:
@@ -73,11 +64,8 @@ def test_an_interview_is_trained_once_and_clicked_through_inside_the_page(
         f'<!doctype html><html lang="en">{head}href="style.css"><main class="md-typeset">{body}</main>',
         encoding="utf-8",
     )
-    handler = functools.partial(Quiet, directory=str(tmp_path))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        click_through(visit, f"http://127.0.0.1:{server.server_address[1]}")
-        server.shutdown()
+    with files_of(tmp_path) as address:
+        click_through(visit, address)
 
 
 def click_through(visit: Callable[..., Visit], address: str) -> None:

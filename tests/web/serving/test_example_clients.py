@@ -1,22 +1,16 @@
 """The example clients do what they say."""
 
-import functools
 import importlib.util
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 from httpx import Client
 
-from browsing import ARGUMENTS, CHROMIUM
+from browsing import ARGUMENTS, CHROMIUM, files_of
 from pursuit.web.serving.models import ServedModels
 from served import running
 
@@ -80,23 +74,6 @@ def test_the_client_in_python_needs_the_standard_library_alone() -> None:
     source = (EXAMPLES / "client.py").read_text(encoding="utf-8")
     imported = {line.split()[1].split(".")[0] for line in source.splitlines() if line.startswith(("import ", "from "))}
     assert imported <= sys.stdlib_module_names
-
-
-@contextmanager
-def files_of(folder: Path) -> Iterator[str]:
-    """The origin of a site that has these files."""
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *arguments: Any) -> None:
-            """Nothing is written."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.mark.programs
