@@ -483,6 +483,26 @@ def test_the_minus_of_typography_is_a_minus(tmp_path: Path) -> None:
     assert query.read("−2,5") == -2.5
 
 
+@pytest.mark.parametrize(
+    ("separator", "texts", "numbers"),
+    [
+        (",", ["(1,234)", "5,000", "-"], [-1234, 5000, np.nan]),
+        (";", ["(1.234,50 €)", "7,00 €"], [-1234.5, 7]),
+        (";", ["$ (5.25)", "($3.00)", "$7.00"], [-5.25, -3, 7]),
+        (";", ["-$5", "$7"], [-5, 7]),
+        (",", ["(12)", "-50"], None),  # who writes a minus means something else by brackets
+        (",", ["(1)", "(2)", "(3)"], None),  # items of a list
+    ],
+)
+def test_brackets_of_accountants_are_a_minus(
+    tmp_path: Path, separator: str, texts: list[str], numbers: list[float] | None
+) -> None:
+    rows = "".join(f'"{text}"{separator}x\n' for text in texts)
+    table = table_of(tmp_path / "t.csv", f"a{separator}b\n{rows}", missing=["-"])
+    np.testing.assert_array_equal(table.frame["a"], texts if numbers is None else numbers)
+    assert ("(5) is read as -5, as in a." in table.remarks) == (numbers is not None and "(" in "".join(texts))
+
+
 def test_few_rows_are_read_by_the_unit_of_training() -> None:
     query = Number("weight", "weight?", unit="kg")
     numbers, strange = read_column(query, pd.Series(["40 kg", "1 200,5 kg", "41", "3 stone", None]))

@@ -267,9 +267,11 @@ NEARLY_ALL = 0.9
 SPACE = r"[\s\u00a0\u202f]*"
 CURRENCY = r"(?:[$€£¥]|EUR|USD|GBP|CHF)"
 LETTER = r"[^\W\d_]"
-SIGN = rf"^{CURRENCY}{SPACE}|{SPACE}(?:%|{CURRENCY})$"
+SIGN = rf"(?:^|(?<=^-)){CURRENCY}{SPACE}|{SPACE}(?:%|{CURRENCY})$"
 UNIT = rf"{SIGN}|(?<=\d){SPACE}(?:{LETTER}|[°‰])(?:{LETTER}|[°%/·²³]){{0,15}}(?:/c?m[23])?$"
 """The sign of a currency, that of percent, or a word behind a number: 40 kg, 2.1 mg/dL, 27 kg/m2."""
+BRACKETS = rf"({CURRENCY}?){SPACE}\(([^()-]*\d[^()-]*)\)"
+"""(1,234) and $(1,234), as accountants write negative amounts."""
 PLURAL = r"(?<=[a-z]{3})s$"
 WORD_TEXTS = 10
 """Words are units where more texts than this differ: 2WD and 4WD are choices."""
@@ -400,8 +402,10 @@ def read_csv(
     frame = _with_columns(frame, _codes(text, layout, options, frame))
     if frame.iloc[:, -1].isna().any() and (short := _too_short(text, layout)):
         remarks.append(short)
-    found = {name: unit for name in with_digits.columns if (unit := unit_of(with_digits[name]))}
-    units = {name: unit for name, unit in found.items() if not frame[name].equals(with_digits[name])}
+    changed = [name for name in with_digits.columns if not frame[name].equals(with_digits[name])]
+    units = {name: unit for name in changed if (unit := unit_of(with_digits[name]))}
+    if negative := [name for name in changed if not without_brackets(with_digits[name]).equals(with_digits[name])]:
+        remarks.append(f"(5) is read as -5, as in {listed(negative)}.")
     decimal = "," if with_commas and layout.separator != "," else None
     return CsvTable(frame, text, layout, remarks, units, decimal)
 
@@ -705,10 +709,21 @@ def plainly_written(column: pd.Series, commas_group: bool) -> pd.Series | None:
 
 def without_unit(texts: pd.Series) -> pd.Series:
     """Texts without their unit, and without spaces between thousands; a minus is a hyphen, as computers read it."""
-    texts = texts.str.replace(MINUS, "-", regex=False)
+    texts = without_brackets(texts.str.replace(MINUS, "-", regex=False))
     texts = texts.str.replace(UNIT, "", regex=True) if unit_of(texts) else texts
     is_grouped = texts.str.fullmatch(GROUPED_BY_SPACES, na=False)
     return texts.mask(is_grouped, texts.str.replace(BETWEEN_THOUSANDS, "", regex=True)) if is_grouped.any() else texts
+
+
+def without_brackets(texts: pd.Series) -> pd.Series:
+    """(5) as -5, where others are written without brackets, and none with a minus: (1), (2), (3) are items of a list."""
+    in_brackets = texts.str.fullmatch(BRACKETS, na=False)
+    if not in_brackets.any():
+        return texts
+    others = texts[~in_brackets]
+    if others.str.contains(r"^-.*\d", na=False).any() or not others.str.contains(DIGIT, na=False).any():
+        return texts
+    return texts.mask(in_brackets, texts.str.replace(BRACKETS, r"-\1\2", regex=True))
 
 
 def unit_of(texts: pd.Series) -> str:
