@@ -135,6 +135,40 @@ def test_dates_are_answered_as_they_are_written_in_the_table() -> None:
     assert query_set.describe(0, x) == "1985-06-01"
 
 
+@pytest.mark.parametrize(
+    ("trained", "written", "meant"),
+    [
+        ("17.05.1980", "2024-03-01", "2024-03-01"),
+        ("1980-05-17", "1.3.2024", "2024-03-01"),
+        ("1980-05-17", "Mar 1, 2024", "2024-03-01"),
+        ("1980-05-17", 20240301, "2024-03-01"),
+        ("17.05.1980", "13/03/2024", "2024-03-13"),
+        ("17.05.1980", "03/13/2024", "2024-03-13"),
+        ("17/05/1980", "01.03.2024", "2024-03-01"),
+        ("17.05.1980", "01/03/2024", None),  # January or March
+        ("17/05/1980", "03/13/2024", None),  # whose neighbours 03/01/2024 would be read as days first
+        ("17/05/1980", "01/03/2024", "2024-03-01"),
+        ("17.05.1980", "01.03.24", None),
+        ("17.05.1980", "202411", None),
+        ("17.05.1980", "soon", None),
+    ],
+)
+def test_dates_in_another_notation_are_read_where_they_can_be_no_others(
+    trained: str, written: Any, meant: str | None
+) -> None:
+    query_set = asked_as([trained, trained.replace("80", "90")], "date")
+    (query,) = query_set.queries
+    assert isinstance(query, Date)
+    if meant is None:
+        with pytest.warns(UserWarning, match=f"never seen in training count as unknown: 1 of 'a' \\('{written}'\\)"):
+            assert not query_set.answers(pd.DataFrame({"a": [written]})).available
+        with pytest.raises(ValueError, match="is a date such as 2024-12-31, not"):
+            query.read(written)
+    else:
+        assert query_set.describe(0, query_set.answers(pd.DataFrame({"a": [written]})).x[0]) == meant
+        assert query.written(query.read(written)) == meant
+
+
 def test_times_of_day_are_kept_where_there_are_any() -> None:
     query_set = asked_as(["2024-01-01 06:30", "2024-01-01 18:00", "2024-01-03"], "date")
     x = query_set.answers(pd.DataFrame({"a": ["2024-01-02T12:45"]})).x[0]

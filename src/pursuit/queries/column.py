@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pursuit.queries.dates import DAY, EPOCH, ISO, MINUTES, days_since_1970, read_otherwise
 from pursuit.queries.scaling import LARGEST, MOST_DECIMALS
 from pursuit.registry import register
 
@@ -129,13 +130,10 @@ NO_WORDS, YES_WORDS = (frozenset(pair[i] for pair in NO_AND_YES) for i in (0, 1)
 TICKS = frozenset(("x", "✓", "✔", "☑", "☒", "•", "●", "*", "+", "checked", "ticked", "selected"))
 """Marks that people tick something with, in lower case; all words for yes do, too."""
 
-ISO = "%Y-%m-%d"
-EPOCH = datetime.datetime(1970, 1, 1)
 LARGEST_ANSWER = 1e38
 """Numbers beyond this do not fit the precision that models compute in."""
 MOST_PLACES = 4
 """How far a decimal point may have slipped."""
-DAY, MINUTES = datetime.timedelta(days=1), 24 * 60
 
 
 @register
@@ -319,7 +317,8 @@ class Date(Number):
     sign_matters = False
     least_margin = 366.0  # people are asked after training, and dates move on
     pattern: str = ISO
-    """How dates are written in the data, for `strptime`. The international way, 2024-12-31, is always read."""
+    """How dates are written in the data, for `strptime`. The international way, 2024-12-31, is always read, and others
+    where they can be read in one way only."""
     has_time: bool = False
     """Whether the time of day matters."""
 
@@ -344,20 +343,16 @@ class Date(Number):
         """The days in an answer, a date or its text; raises ValueError if it is neither."""
         if isinstance(answer, datetime.date):
             return days_since_1970(answer)
+        text = str(answer).strip()
         for read in (datetime.datetime.fromisoformat, lambda text: datetime.datetime.strptime(text, self.pattern)):
             try:
-                return days_since_1970(read(str(answer).strip()))
+                return days_since_1970(read(text))
             except (ValueError, OverflowError):  # a time zone may lead out of all years
                 continue
-        raise ValueError(f"The answer to '{self.text}' is a date such as 2024-12-31, not {answer!r}.")
-
-
-def days_since_1970(date: datetime.date) -> float:
-    if not isinstance(date, datetime.datetime):
-        date = datetime.datetime(date.year, date.month, date.day)
-    if date.tzinfo is not None:
-        date = date.astimezone(datetime.UTC).replace(tzinfo=None)
-    return (date - EPOCH) / DAY
+        (days,) = read_otherwise([text], self.pattern)
+        if math.isnan(days):
+            raise ValueError(f"The answer to '{self.text}' is a date such as 2024-12-31, not {answer!r}.")
+        return float(days)
 
 
 def yes_no(name: str, text: str = "", cost: float = 1.0) -> Choice:

@@ -13,10 +13,7 @@ import numpy as np
 import pandas as pd
 
 from pursuit.queries.column import (
-    DAY,
-    EPOCH,
     HOW_OLD,
-    ISO,
     MENTIONED,
     NO_AND_YES,
     NO_WORDS,
@@ -25,13 +22,25 @@ from pursuit.queries.column import (
     Choice,
     Date,
     Number,
-    days_since_1970,
     fold,
     listed,
     looks_ticked,
     tick,
     wording,
     yes_no,
+)
+from pursuit.queries.dates import (
+    DATE_LOOK,
+    DAY,
+    EPOCH,
+    ISO,
+    LATEST,
+    PATTERNS,
+    SHORT_YEARS,
+    days_since_1970,
+    is_date,
+    parse_dates,
+    read_dates,
 )
 from pursuit.queries.own_inputs import quantile_edges
 from pursuit.queries.parts import (
@@ -56,15 +65,12 @@ from pursuit.queries.reading import (
     columns_of,
     date_days,
     distinct_values,
-    is_date,
     is_date_type,
     is_missing,
     is_plain_number,
-    parse_dates,
     parse_numbers,
     plain_numbers,
     read_column,
-    whole_as_text,
 )
 from pursuit.queries.scaling import TINIEST, decimals_of, rounded_outward, usual_range
 from pursuit.registry import did_you_mean
@@ -78,20 +84,6 @@ N = TypeVar("N", bound=Number)
 
 MAX_STRAY = 0.05
 """The most texts, as a share, in a column that is still one of numbers or dates."""
-TIMES = ("", " %H:%M", " %H:%M:%S")
-PATTERNS = [
-    *(date + time for date in ("%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", "%Y%m%d", "%d/%m/%Y", "%m/%d/%Y") for time in TIMES),
-    *(date.format(month) for date in ("%d {} %Y", "{} %d, %Y", "%d-{}-%Y", "%d{}%Y") for month in ("%b", "%B")),
-]
-"""The last ones are 31 Dec 2024, Dec 31, 2024, 31-Dec-2024 and 31DEC2024."""
-SHORT_YEARS = [
-    *(date + time for date in ("%d.%m.%y", "%d/%m/%y", "%m/%d/%y") for time in TIMES),
-    *("%d %b %y", "%d-%b-%y", "%d%b%y"),
-]
-"""Dates with two-digit years; 69 to 99 are 1969 to 1999. A pattern is refused if it puts a date far into the future, as
-a birth in 45 would be."""
-LATEST = 366.0
-"""Most days from today to a date with such a year."""
 
 
 def check_column_types(column_types: Mapping[Any, str], names: Sequence[str]) -> dict[str, ColumnType]:
@@ -204,7 +196,7 @@ def as_written(value: Any) -> str | int | float | bool:
 def date_query(name: str, series: pd.Series) -> Date:
     """The dates of a column, as days; raises ValueError where they are none, or could be read in two ways."""
     query = Date(name, wording(name))
-    missing: list[Any] = []
+    missing: Sequence[Any] = ()
     if not is_date_type(series):
         values = distinct_values(series).values
         patterns = date_patterns(values)
@@ -219,7 +211,7 @@ def date_query(name: str, series: pd.Series) -> Date:
                 "as 2024-12-31."
             )
         query = replace(query, pattern=patterns[0])
-        missing = [values[i] for i in np.flatnonzero(np.isnan(_days_of(values, patterns[0])))]
+        missing = values[np.isnan(read_dates(values, patterns[0]))]
     days = date_days(series, query.pattern)
     has_time = bool((days[~np.isnan(days)] % 1 != 0).any())
     return replace(query, has_time=has_time, missing=tuple(str(value) for value in missing))
@@ -230,7 +222,7 @@ def date_patterns(values: np.ndarray) -> list[str]:
     be told apart."""
     dated = [value for value in values if fold(value) not in MISSING_WORDS]
     for patterns in ([ISO], PATTERNS, SHORT_YEARS):
-        days = {pattern: _days_of(dated, pattern) for pattern in patterns}
+        days = {pattern: parse_dates(dated, pattern) for pattern in patterns}
         n_read = {pattern: int((~np.isnan(read)).sum()) for pattern, read in days.items()}
         if patterns is SHORT_YEARS:
             latest = days_since_1970(datetime.date.today()) + LATEST
@@ -241,10 +233,6 @@ def date_patterns(values: np.ndarray) -> list[str]:
             of_may = [pattern.replace("%b", "%B") for pattern in best if "%b" in pattern]  # which is May, short or not
             return [pattern for pattern in best if pattern not in of_may]
     return []
-
-
-def _days_of(values: Iterable[Any], pattern: str) -> np.ndarray:
-    return parse_dates([whole_as_text(value) for value in values], pattern)
 
 
 def _quoted(values: Iterable[Any]) -> str:
@@ -457,10 +445,6 @@ ID_NAME = re.compile(
 )
 LEADING_ZERO = re.compile(r"[+-]?0\d")
 TIME_LOOK = re.compile(r"\d{1,3}:\d\d(:\d\d(\.\d+)?)?")
-DATE_LOOK = re.compile(
-    r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([T ].*)?|\d{1,2}[- ]?[a-z]{3,9}[- ]?(\d{4}|\d{2})|[a-z]{3,9} \d{1,2}, \d{4}",
-    re.IGNORECASE,
-)
 
 
 class NotAQuestion(ValueError):

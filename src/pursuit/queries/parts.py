@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pursuit.queries.column import HOW_OLD, ISO, MENTIONED, WHICH_DAY, Choice, Number, fold, wording, yes_no
+from pursuit.queries.column import HOW_OLD, MENTIONED, WHICH_DAY, Choice, Number, fold, wording, yes_no
+from pursuit.queries.dates import ISO
 from pursuit.registry import register
 
 _ENDING = r"(?:s|m|re|ve|ll|d)(?![^\W_])"  # of "Obama's", "we've": cut off, while "don't" stays one word

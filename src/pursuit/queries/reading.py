@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from pursuit.queries.column import DAY, EPOCH, ISO, MINUS, Choice, Date, Number, fold, listed, with_point
+from pursuit.queries.column import MINUS, Choice, Date, Number, fold, listed, with_point
+from pursuit.queries.dates import days_of, is_date, read_dates
 from pursuit.queries.parts import Age, Contains, Weekday
 
 INFINITE = "Infinite values (inf) in {}: replace them by numbers, or by NaN if the answer is unknown."
@@ -234,47 +235,14 @@ def _is_huge(value: Any) -> bool:
     return isinstance(value, int) and abs(value) > 10**MOST_DIGITS
 
 
-def parse_dates(values: Iterable[Any], pattern: str) -> np.ndarray:
-    """Dates, and their texts, as days since 1970; NaN where they are none."""
-    texts = [value.strip() if isinstance(value, str) else value for value in values]
-    days = _coerced([value if _may_be_iso(value) else None for value in texts], "ISO8601")
-    if pattern == ISO:
-        return days
-    return np.where(np.isnan(days), _coerced([str(value) for value in texts], pattern), days)
-
-
-def _coerced(texts: list[Any], pattern: str) -> np.ndarray:
-    return _days(pd.to_datetime(pd.Series(texts, dtype=object), format=pattern, errors="coerce", utc=True))
-
-
-def _may_be_iso(value: Any) -> bool:
-    """Whether a value is a date, or begins with one as 2024-12-31; otherwise 2024 would be read as one too."""
-    return is_date(value) or (isinstance(value, str) and value[:4].isdigit() and value[4:5] == "-" and len(value) > 7)
-
-
-def is_date(value: Any) -> bool:
-    return isinstance(value, datetime.date | np.datetime64)
-
-
-def _days(dates: pd.Series) -> np.ndarray:
-    since = dates.dt.tz_localize(None) if dates.dt.tz is not None else dates
-    return ((since - EPOCH) / DAY).to_numpy(dtype=float)
-
-
 def date_days(series: pd.Series, pattern: str) -> np.ndarray:
     """A column of dates, or of their texts, as days since 1970, NaN where missing or something else."""
     if is_date_type(series):
-        return _days(pd.to_datetime(series, utc=True))
+        return days_of(pd.to_datetime(series, utc=True))
     values, _, codes = distinct_values(series)
     if not len(values):
         return np.full(len(series), np.nan)
-    return np.append(parse_dates([whole_as_text(value) for value in values], pattern), np.nan)[codes]
-
-
-def whole_as_text(value: Any) -> Any:
-    """20241231 as a text, because numbers may be dates only in this form."""
-    is_whole = isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1
-    return str(int(value)) if is_whole else value
+    return np.append(read_dates(values, pattern), np.nan)[codes]
 
 
 def read_column(query: Choice | Number, series: Any) -> tuple[np.ndarray, dict[Any, int]]:

@@ -27,7 +27,8 @@ from pursuit.inference.rollout import template_state
 from pursuit.inference.target_bins import COVERAGE as OF_NUMBERS
 from pursuit.inference.target_bins import target_of
 from pursuit.inference.unusual import FALSE_ALARMS, LEAST_VARIANCE, knows_unusual, unusual_of
-from pursuit.queries.column import DAY, EPOCH, Date, Number, parse_choice, with_point
+from pursuit.queries.column import Date, Number, parse_choice, with_point
+from pursuit.queries.dates import DAY, EPOCH
 from pursuit.report.facts import count, share
 from pursuit.report.page import render
 from pursuit.sessions.log import GoOn, Reject, Tell, label_index

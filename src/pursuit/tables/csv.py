@@ -716,7 +716,7 @@ def without_unit(texts: pd.Series) -> pd.Series:
 
 
 def without_brackets(texts: pd.Series) -> pd.Series:
-    """(5) as -5, where others are written without brackets, and none with a minus: (1), (2), (3) are items of a list."""
+    """(5) as -5, where others have no brackets and none has a minus: (1), (2), (3) are items of a list."""
     in_brackets = texts.str.fullmatch(BRACKETS, na=False)
     if not in_brackets.any():
         return texts

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from pursuit.estimators.lazy_imports import without_statistics
-from pursuit.queries.column import ISO, fold
+from pursuit.queries.column import fold
 from pursuit.queries.column_types import date_patterns
+from pursuit.queries.dates import ISO
 from pursuit.queries.reading import MISSING_WORDS, date_days, distinct_values, is_plain_number, plain_numbers
 from pursuit.tables.csv import as_numbers
 from pursuit.training.held_out import split_by_group
