@@ -98,6 +98,23 @@ def test_the_header_line_is_found(tmp_path: Path, text: str, names: list[str]) -
     assert table_of(tmp_path / "t.csv", text).frame.columns.tolist() == names
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "column"),
+    [
+        ("price\n12,50\n1.234,00\n", "price", [12.5, 1234]),
+        ("size, in cm\n5\n6\n", "size, in cm", [5, 6]),
+        ("name\nSmith; John\nDoe\n", "name", ["Smith; John", "Doe"]),
+        ("text\r\nHello, you\r\nno comma\r\n", "text", ["Hello, you", "no comma"]),
+        ("colour, main\nred, big\nblue, small\n", "colour, main", ["red, big", "blue, small"]),
+        ('colour\n"red, big"\ngreen\n', "colour", ["red, big", "green"]),
+        ("a\n1,\n2,\n", "a", [1, 2]),
+    ],
+)
+def test_a_single_column_may_hold_separators(tmp_path: Path, text: str, name: str, column: list) -> None:
+    (tmp_path / "t.csv").write_bytes(text.encode())
+    assert values(read_csv(tmp_path / "t.csv", names=[name])) == {name: column}
+
+
 def test_a_very_wide_header_line_is_divided(tmp_path: Path) -> None:
     names = [f"{'a very long name, ' * 10}of column {i}" for i in range(1500)]
     table = table_of(tmp_path / "t.csv", ";".join(names) + "\n" + ";".join("1" * 1500) + "\n")

@@ -16,7 +16,7 @@ import warnings
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -256,6 +256,8 @@ ENDINGS = (
 )
 """How the names of CSV files end, and of those that are read like them."""
 SEPARATORS = ",;\t|"
+NO_SEPARATOR = "\x1f"
+"""Of a file of a single column: what no text holds."""
 SNIFFED_CHARACTERS, SNIFFED_ROWS = 1 << 20, 50
 """How much of a file is looked at to find its separator."""
 LONGEST_HEADER = 1 << 24
@@ -354,13 +356,17 @@ class CsvTable:
 
 
 def read_csv(
-    path: Path, options: CsvOptions | None = None, as_text: bool = False, texts: Sequence[str] = ()
+    path: Path,
+    options: CsvOptions | None = None,
+    as_text: bool = False,
+    texts: Sequence[str] = (),
+    names: Collection[str] = (),
 ) -> CsvTable:
     """The file as a table; `as_text` reads every value as it is written, and otherwise those of the columns `texts` are
-    not turned into numbers. Raises ValueError saying what is wrong."""
+    not turned into numbers. `names` are columns that it should have. Raises ValueError saying what is wrong."""
     options = options or CsvOptions()
     text = find_text(path, options.encoding, options.sheet)
-    layout = _find_layout(text)
+    layout = _find_layout(text, names)
     if as_text:
         return CsvTable(_parse(text, layout, options, dtype=str, keep_default_na=False), text, layout)
     frame = _parse(text, layout, options, dtype=dict.fromkeys(texts, str))
@@ -410,8 +416,9 @@ def read_csv(
     return CsvTable(frame, text, layout, remarks, units, decimal)
 
 
-def _find_layout(text: TextFile) -> _Layout:
-    """The separator that divides the first rows most evenly, and the header line."""
+def _find_layout(text: TextFile, names: Collection[str] = ()) -> _Layout:
+    """The separator that divides the first rows most evenly, and the header line, which has some of the `names`, if
+    they are known."""
     with text.open() as file:
         sample = file.read(SNIFFED_CHARACTERS) + file.readline(LONGEST_HEADER)
     if not sample.strip():
@@ -424,7 +431,11 @@ def _find_layout(text: TextFile) -> _Layout:
     sampled = [(layout, _sampled_rows(sample, layout)) for layout in layouts]
     if any(rows and len(rows[0][1]) > 1 and len({len(row) for _, row in rows}) == 1 for _, rows in sampled):
         sampled = [max(sampled, key=lambda pair: _evenness([row for _, row in pair[1]]))]  # also of titles, if any
-    layout, rows = max((_below_titles(*pair) for pair in sampled), key=lambda pair: _evenness(pair[1]))
+    layout, rows = max((_below_titles(*pair, names) for pair in sampled), key=lambda pair: _evenness(pair[1]))
+    divides_a_name = bool(rows) and len(rows[0]) > 1 and sample.split("\n")[0].strip() in names
+    if not told and (divides_a_name or _is_single_column(rows)):
+        layout = _Layout(NO_SEPARATOR, [], 0)
+        rows = [row for _, row in _sampled_rows(sample, layout)]
     header = [name.strip() for name in rows[0]] if rows else []
     for name, n in Counter(header).items():
         if name and n > 1:
@@ -436,16 +447,26 @@ def _find_layout(text: TextFile) -> _Layout:
     return replace(layout, header=header)
 
 
-def _below_titles(layout: _Layout, rows: list[tuple[int, list[str]]]) -> tuple[_Layout, list[list[str]]]:
+def _is_single_column(rows: list[list[str]]) -> bool:
+    """Whether a separator is in the header line alone, or only below it, so that it separates nothing."""
+    if not rows or len(rows[0]) == 1:
+        return any("".join(row[1:]).strip() for row in rows[1:])
+    return len(rows) > 1 and all(len(row) == 1 for row in rows[1:])
+
+
+def _below_titles(
+    layout: _Layout, rows: list[tuple[int, list[str]]], known: Collection[str]
+) -> tuple[_Layout, list[list[str]]]:
     """The layout and the rows without title lines, as spreadsheets have them above the header line: lines with hardly
-    anything in them, before one with names in nearly all columns."""
+    anything in them, before one with names in nearly all columns. A line with the name of a `known` column is none."""
     filled = [sum(bool(cell.strip()) for cell in row) for _, row in rows]
     most = max(filled, default=0)
     first = next((i for i, n in enumerate(filled) if 2 * n > most), 0)
     names = [cell.strip() for cell in rows[first][1] if cell.strip()] if rows else []
     is_header = len(names) >= converted.HEADER_SHARE * most and len(set(names)) == len(names) and first + 1 < len(rows)
     titles = [cell for _, row in rows[:first] for cell in row]
-    if not first or not is_header or any(re.fullmatch(NUMBER_LIKE, name) for name in names) or "\n" in "".join(titles):
+    may_be_titles = first and "\n" not in "".join(titles) and not any(title.strip() in known for title in titles)
+    if not may_be_titles or not is_header or any(re.fullmatch(NUMBER_LIKE, name) for name in names):
         return layout, [row for _, row in rows]
     return replace(layout, n_skipped=rows[first][0], has_title=True), [row for _, row in rows[first:]]
 

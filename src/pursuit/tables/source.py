@@ -250,7 +250,7 @@ class CsvSource(FileSource):
             texts.append(self.id_column)
         file = None if len(self.paths) == 1 else path.name
         with local(path) as copy:
-            table = read_csv(copy, self._options, texts=texts)
+            table = read_csv(copy, self._options, texts=texts, names=self.columns)
             frame = table.frame
             label, absent = self._found(list(frame.columns), path.name)
             lines = np.arange(2, len(frame) + 2) if table.lines is None else np.array(table.lines)
@@ -294,7 +294,7 @@ class CsvSource(FileSource):
         if trained.get("sha256") is None or trained["sha256"] != hash_of_file(path):
             return None
         if table is None or self._options != self._as_trained:
-            table = read_csv(path, self._as_trained)
+            table = read_csv(path, self._as_trained, names=[trained["target"]])
         how = [trained.get(name) for name in ("group", "time")]
         X, _, division = divided(table, trained["target"], trained.get("regress", False), *how)
         _, test = division.split(trained["test_share"], trained["seed"])

@@ -144,7 +144,8 @@ def load_table(
 def _read_rows(path: Path, target: str | None, how: TableReading) -> tuple[Task, str | None]:
     """The task of a CSV file, and why it has no test rows, if it has none."""
     regress, group, time = how.regress, how.group, how.time
-    table = read_csv(path, CsvOptions(tuple(how.missing), how.encoding, how.decimal, how.sheet))
+    options = CsvOptions(tuple(how.missing), how.encoding, how.decimal, how.sheet)
+    table = read_csv(path, options, names=[] if target is None else [target])
     X, y, division = divided(table, target, regress, group, time)
     if not regress:
         refuse_amounts(table.frame[target].dropna(), path.name)
