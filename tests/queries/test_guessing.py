@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from one_column import column, read
 from pursuit.queries import MAX_CHOICES, Choice, ColumnQueries, NotAQuestion, Number, yes_no
-from pursuit.queries.column import fold
+from pursuit.queries.column import Time, fold
 
 
 @pytest.mark.parametrize(
@@ -245,10 +245,32 @@ def test_dates_are_refused_where_all_is_to_be_asked(values: Any) -> None:
         ColumnQueries.from_data(column(values), ask_all=True)
 
 
-def test_times_of_day_are_refused_with_what_to_write() -> None:
-    times = [f"{i % 24:02}:{i:02}" for i in range(60)]
-    with pytest.raises(NotAQuestion, match=r"'a' holds times, such as '00:00': write them as .* \(14:30 is 14\.5\)"):
-        ColumnQueries.from_data(column(times), ask_all=True)
+TIMES = [f"{i % 24:02}:{i:02}" for i in range(60)]
+
+
+@pytest.mark.parametrize(("name", "unit"), [("start", "hours"), ("Ankunft (Uhr), größer", "Stunden")])
+def test_times_of_day_are_asked_for_in_hours(name: str, unit: str) -> None:
+    with pytest.warns(UserWarning, match="is asked for in hours: 14:30 is 14.5"):
+        query_set = ColumnQueries.from_data(pd.DataFrame({name: [*TIMES, "?", None]}))
+    (query,) = query_set.queries
+    assert isinstance(query, Time)
+    assert query.unit == unit
+    x, available = query_set.answers(pd.DataFrame({name: ["14:30", "9:15:36", datetime.time(7, 45), 8, "?"]}))
+    assert available[:, 0].tolist() == [True] * 4 + [False]
+    assert [query_set.describe(0, row) for row in x[:4]] == [f"{hours} {unit}" for hours in (14.5, 9.26, 7.75, 8)]
+    assert (query.read("14:30"), query.read(f"14,5 {unit}")) == (14.5, 14.5)
+    with pytest.warns(UserWarning, match="count as unknown: 2 of"):
+        assert not query_set.answers(pd.DataFrame({name: ["25:00", "noon"]})).available.any()
+
+
+def test_few_times_of_day_are_choices_unless_a_type_says_that_they_are_numbers() -> None:
+    assert ColumnQueries.from_data(column(TIMES[:3])).queries[0].choices == tuple(TIMES[:3])
+    assert isinstance(ColumnQueries.from_data(column(TIMES[:3]), column_types={"a": "number"}).queries[0], Time)
+
+
+def test_times_of_day_are_refused_where_all_is_to_be_asked() -> None:
+    with pytest.raises(NotAQuestion, match=r"'a' holds times, such as '00:00': .* column_types=\{'a': 'number'"):
+        ColumnQueries.from_data(column(TIMES), ask_all=True)
 
 
 def test_durations_are_refused() -> None:

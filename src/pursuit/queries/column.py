@@ -130,6 +130,8 @@ NO_WORDS, YES_WORDS = (frozenset(pair[i] for pair in NO_AND_YES) for i in (0, 1)
 TICKS = frozenset(("x", "✓", "✔", "☑", "☒", "•", "●", "*", "+", "checked", "ticked", "selected"))
 """Marks that people tick something with, in lower case; all words for yes do, too."""
 
+CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
+"""A time of day: 14:30, or 14:30:15."""
 LARGEST_ANSWER = 1e38
 """Numbers beyond this do not fit the precision that models compute in."""
 MOST_PLACES = 4
@@ -353,6 +355,20 @@ class Date(Number):
         if math.isnan(days):
             raise ValueError(f"The answer to '{self.text}' is a date such as 2024-12-31, not {answer!r}.")
         return float(days)
+
+
+@register
+@dataclass(frozen=True)
+class Time(Number):
+    """A query answered by a time of day, which is a number of hours: 14:30 is 14.5."""
+
+    unit: str = field(default="hours", kw_only=True)
+
+    def without_unit(self, text: str) -> str:
+        if time := CLOCK.fullmatch(text.strip()):
+            hours, minutes, seconds = (float(part or 0) for part in time.groups())
+            return str(hours + minutes / 60 + seconds / 3600)
+        return super().without_unit(text)
 
 
 def yes_no(name: str, text: str = "", cost: float = 1.0) -> Choice:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from pursuit.queries.column import (
+    CLOCK,
     HOW_OLD,
     MENTIONED,
     NO_AND_YES,
@@ -22,6 +23,7 @@ from pursuit.queries.column import (
     Choice,
     Date,
     Number,
+    Time,
     fold,
     listed,
     looks_ticked,
@@ -115,6 +117,8 @@ def _checked_number(name: str, series: pd.Series) -> Number:
     if is_plain_number(series):
         return Number(name, wording(name))
     distinct = distinct_values(series)
+    if _are_times(distinct):
+        return Time(name, wording(name))
     others = [
         value for value, number in zip(distinct.values, parse_numbers(distinct.values), strict=True) if np.isnan(number)
     ]
@@ -444,7 +448,6 @@ ID_NAME = re.compile(
     r"(^|[\W_])(id|uuid|guid|index|idx|key|nr|no)$|[a-z](Id|ID|Nr|No)$|^(Id|ID|Nr|No|Index|Key)$", re.ASCII
 )
 LEADING_ZERO = re.compile(r"[+-]?0\d")
-TIME_LOOK = re.compile(r"\d{1,3}:\d\d(:\d\d(\.\d+)?)?")
 
 
 class NotAQuestion(ValueError):
@@ -522,6 +525,8 @@ def _on_part(name: str, queries: Sequence[Choice | Number]) -> str:
         return f"'{name}' is asked for as an age, in years at {Date('', '').written(first.on)}."
     if isinstance(first, Weekday):
         return f"'{name}' is asked for by the day of the week, which tells more than the date."
+    if isinstance(first, Time):
+        return f"'{name}' is asked for in hours: 14:30 is 14.5."
     return f"'{name}' is asked for as a date. If it is known only afterwards, leave it out."
 
 
@@ -611,7 +616,8 @@ def guess_queries(
 
 
 def _guess_parts(name: str, series: pd.Series, labels: np.ndarray | None) -> Sequence[Choice | Number]:
-    """The queries of a column of dates, of several items a cell, or of texts; none where it is none of these."""
+    """The queries of a column of dates, of times of day, of several items a cell, or of texts; none where it is none of
+    these."""
     if pd.api.types.is_timedelta64_dtype(series.dtype) or isinstance(series.dtype, pd.CategoricalDtype):
         return []
     if is_date_type(series):
@@ -624,6 +630,8 @@ def _guess_parts(name: str, series: pd.Series, labels: np.ndarray | None) -> Seq
             return [best_date_query(name, series, labels)]
         except ValueError as error:  # days and months cannot be told apart
             raise NotAQuestion(str(error), [name]) from None
+    if len(distinct.values) > MAX_CHOICES and _are_times(distinct):
+        return [Time(name, wording(name))]
     if items := item_queries(name, distinct):
         return items
     n_rows, n_different = int(distinct.counts.sum()), len({fold(value) for value in distinct.values})
@@ -763,10 +771,10 @@ def _free_text(name: str, distinct: Distinct) -> str:
             f"Column '{name}' holds numbers but for {named}: to count those as missing, say that it holds numbers, "
             f"column_types={{{name!r}: 'number'}}, or leave it out: {skip}."
         )
-    if all(isinstance(value, str) and TIME_LOOK.fullmatch(value.strip()) for value in distinct.values):
+    if _are_times(distinct):
         return (
-            f"Column '{name}' holds times, such as {distinct.values[0]!r}: write them as numbers, such as hours (14:30 "
-            f"is 14.5), or leave it out: {skip}."
+            f"Column '{name}' holds times, such as {distinct.values[0]!r}: ask for them in hours, "
+            f"column_types={{{name!r}: 'number'}}, or leave it out: {skip}."
         )
     return (
         f"Column '{name}' is not a question with a list of at most {MAX_CHOICES} answers: it holds "
@@ -779,6 +787,12 @@ def _look_like_dates(values: np.ndarray) -> bool:
     some = values[:FEW_ROWS]
     look = all(DATE_LOOK.fullmatch(value.strip()) if isinstance(value, str) else is_date(value) for value in some)
     return look and bool(date_patterns(values))
+
+
+def _are_times(distinct: Distinct) -> bool:
+    """Whether texts are times of day, but for some that say nothing."""
+    texts = [str(value).strip() for value in distinct.values if fold(value) not in MISSING_WORDS]
+    return bool(texts) and all(map(CLOCK.fullmatch, texts))
 
 
 def _are_numbers(distinct: Distinct) -> bool:
@@ -804,6 +818,7 @@ GERMAN = {
     HOW_OLD: ": wie viele Jahre alt?",
     MENTIONED: ": kommt „{}“ vor?",
 }
+GERMAN_UNITS = {"years": "Jahre", "hours": "Stunden"}
 GERMAN_DAYS = ("Montag", "Dienstag", "Mittwoch", "Donnerstag", "Freitag", "Samstag", "Sonntag")
 GERMAN_HEADER = re.compile(
     r"[äöüß]|(^|[\W_])(alter|geschlecht|farbe|preis|datum|ergebnis|gewicht|anzahl|kunde|geboren|geburtsdatum|ort|art|kosten)"
@@ -834,8 +849,8 @@ def in_language(query: Choice | Number, language: str) -> Choice | Number:
     for english, german in GERMAN.items():
         if query.text == wording(query.source, english.format(part)) != wording(query.source, ""):
             query = replace(query, text=wording(query.source, german.format(part)))
-    if query.unit == "years":
-        query = replace(query, unit="Jahre")
+    if query.unit in GERMAN_UNITS:
+        query = replace(query, unit=GERMAN_UNITS[query.unit])
     if not isinstance(query, Choice):
         return query
     if query.choices == ("no", "yes") and (query.values == (0, 1) or query.empty_means is not None):

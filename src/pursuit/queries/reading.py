@@ -294,8 +294,8 @@ def _read(query: Choice | Number, series: Any) -> tuple[np.ndarray, dict[Any, in
 
 
 def _without_unit(query: Number, value: Any) -> Any:
-    """A value of a column; a text that ends with the unit is read as people write it."""
-    if not query.unit or not isinstance(value, str) or (number := query.without_unit(value)) == value.strip():
+    """A value of a column; a text that ends with the unit, and a time of day, is read as people write it."""
+    if not isinstance(value, str) or (number := query.without_unit(value)) == value.strip():
         return value
     return with_point(number)
 
