@@ -7,7 +7,7 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -38,9 +38,13 @@ def json_as_csv(path: Path, content: bytes) -> bytes:
         raise ValueError(f"{path} is JSON, but not a list of objects, nor one on each line: a table is needed.")
     flat = [dict(_flat(row)) for row in rows]
     names = list(dict.fromkeys(name for row in flat for name in row))
+    return as_csv([names, *([row.get(name, "") for name in names] for row in flat)])
+
+
+def as_csv(rows: Iterable[Sequence[Any]]) -> bytes:
+    """Rows, of which the first is the header line, as a CSV file in UTF-8."""
     file = io.StringIO(newline="")
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerows([names, *([row.get(name, "") for name in names] for row in flat)])
+    csv.writer(file, lineterminator="\n").writerows(rows)
     return file.getvalue().encode()
 
 
@@ -115,12 +119,8 @@ def _converted(path: Path, _changed: int, _size: int, wanted: str | None) -> byt
     rows = max(sheets, key=lambda rows: sum(bool(cell) for row in rows for cell in row), default=[])
     first = _header(rows)
     used = [i for i in range(max(map(len, rows), default=0)) if any(i < len(row) and row[i] for row in rows[first:])]
-    file = io.StringIO(newline="")
-    writer = csv.writer(file, lineterminator="\n")
-    for number, row in enumerate(rows):
-        cells = [row[i] if i < len(row) else "" for i in used]
-        writer.writerow(cells if number >= first and any(cells) else [])
-    return file.getvalue().encode()
+    cells = [[row[i] if i < len(row) else "" for i in used] for row in rows]
+    return as_csv(row if number >= first and any(row) else [] for number, row in enumerate(cells))
 
 
 def _cells(sheet: Any) -> list[list[str]]:

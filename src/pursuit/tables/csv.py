@@ -42,10 +42,7 @@ NOT_TABLES = (
     (b"Rar!", "a RAR archive: unpack it first"),
     (b"\x89HDF", "an HDF5 file: read it in Python and write it as CSV or Parquet"),
     (b"\x93NUMPY", "a numpy array: read it in Python and write it as CSV or Parquet"),
-    (b"\x80\x02", "a pickle: read it in Python and write it as CSV or Parquet"),
-    (b"\x80\x03", "a pickle: read it in Python and write it as CSV or Parquet"),
-    (b"\x80\x04", "a pickle: read it in Python and write it as CSV or Parquet"),
-    (b"\x80\x05", "a pickle: read it in Python and write it as CSV or Parquet"),
+    *((bytes([0x80, n]), "a pickle: read it in Python and write it as CSV or Parquet") for n in range(2, 6)),
     (
         b"SQLite format 3",
         "an SQLite database: write sqlite:///FILE, and what to read, as in --query 'SELECT * FROM table'",
@@ -64,7 +61,7 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-OLD_ENCODINGS = ("cp1252", "latin-1")
+OLD_ENCODINGS = {"cp1252": "Windows-1252", "latin-1": "Latin-1"}
 """Tried in this order where a file is not UTF-8; every file can be read as the last."""
 READ_BYTES, BUFFER_BYTES = 1 << 20, 1 << 16
 MOST_TIMES, HARMLESS_BYTES = 200, 1 << 28
@@ -127,7 +124,7 @@ def find_text(path: Path, encoding: str | None = None, sheet: str | None = None)
     for mark, marked in BYTE_ORDER_MARKS:
         if start.startswith(mark):
             return TextFile(path, marked)
-    if _holds_zeros(path):
+    if any(b"\0" in chunk for chunk in _chunks(path)):
         raise ValueError(
             f"{path} is not text. Give a CSV file; if it is one, in UTF-16 without a mark at its beginning, add "
             "--encoding utf-16-le."
@@ -135,12 +132,8 @@ def find_text(path: Path, encoding: str | None = None, sheet: str | None = None)
     if _can_be(path, "utf-8"):
         return TextFile(path, "utf-8", is_converted=is_converted)
     guess = next(name for name in OLD_ENCODINGS if _can_be(path, name))
-    shown = {"cp1252": "Windows-1252", "latin-1": "Latin-1"}[guess]
-    return TextFile(
-        path,
-        guess,
-        remark=f"{path.name} is not UTF-8: it is read as {shown}. If letters look wrong, name another --encoding.",
-    )
+    read_as = f"{path.name} is not UTF-8: it is read as {OLD_ENCODINGS[guess]}."
+    return TextFile(path, guess, remark=f"{read_as} If letters look wrong, name another --encoding.")
 
 
 @contextmanager
@@ -158,7 +151,7 @@ def _open_unpacked(path: Path, sheet: str | None) -> Iterator[BinaryIO]:
         with path.open("rb") as file:
             start = file.read(8)
         if start.startswith(ZIP) and converted.is_workbook(path):
-            if converted.n_bytes_unpacked(path) > max(HARMLESS_BYTES, MOST_TIMES * path.stat().st_size):
+            if converted.n_bytes_unpacked(path) > _most_unpacked(path):
                 raise ValueError(TOO_MUCH.format(path, MOST_TIMES))
             yield io.BytesIO(converted.workbook_as_csv(path, sheet))
             return
@@ -206,17 +199,16 @@ def _existing(encoding: str) -> str:
     return "utf-8-sig" if name == "utf-8" else name  # which reads files with and without a mark
 
 
-def _holds_zeros(path: Path) -> bool:
+def _chunks(path: Path) -> Iterator[bytes]:
     with open_bytes(path) as file:
-        return any(b"\0" in chunk for chunk in iter(lambda: file.read(READ_BYTES), b""))
+        yield from iter(lambda: file.read(READ_BYTES), b"")
 
 
 def _can_be(path: Path, encoding: str) -> bool:
     decoder = codecs.getincrementaldecoder(encoding)()
     try:
-        with open_bytes(path) as file:
-            for chunk in iter(lambda: file.read(READ_BYTES), b""):
-                decoder.decode(chunk)
+        for chunk in _chunks(path):
+            decoder.decode(chunk)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False
@@ -229,10 +221,15 @@ def unpacked(content: BinaryIO, path: Path) -> BinaryIO:
     return io.BufferedReader(_Unpacked(content, path), BUFFER_BYTES)
 
 
+def _most_unpacked(path: Path) -> int:
+    """How many bytes the file may unpack to."""
+    return max(HARMLESS_BYTES, MOST_TIMES * path.stat().st_size)
+
+
 class _Unpacked(io.RawIOBase):
     def __init__(self, content: BinaryIO, path: Path):
         self._content, self._path, self._n_read = content, path, 0
-        self._most = max(HARMLESS_BYTES, MOST_TIMES * path.stat().st_size)
+        self._most = _most_unpacked(path)
 
     def readable(self) -> bool:
         return True

@@ -7,7 +7,6 @@ address, as SQLAlchemy has it, with the query after a #, as in `sqlite:///repair
 command line --query is the query.
 """
 
-import csv
 import hashlib
 import io
 import os
@@ -20,12 +19,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from pursuit import files
 from pursuit.files import whole_file, write_whole
-from pursuit.tables.converted import cell_text
+from pursuit.tables.converted import as_csv, cell_text
 from pursuit.version import require
 
 if TYPE_CHECKING:
@@ -302,11 +302,8 @@ class SqlTable(RemotePath):
             result = connection.execute(text(self.path))
             if not result.returns_rows:
                 raise ValueError(f"The query selects no rows. Write one that does: {EXAMPLE.format('TABLE')}.")
-            file = io.StringIO(newline="")
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(result.keys())
-            writer.writerows([cell_text(value) for value in row] for row in result)
-        return file.getvalue().encode()  # nothing is committed: the connection is closed before
+            # Nothing is committed: the connection is closed before.
+            return as_csv(chain([list(result.keys())], ([cell_text(value) for value in row] for row in result)))
 
     def _engine(self) -> "Engine":
         from sqlalchemy import create_engine

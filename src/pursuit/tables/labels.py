@@ -183,13 +183,12 @@ def _may_be_label(column: pd.Series) -> bool:
 
 def _is_numbered(column: pd.Series) -> bool:
     """Whether labels are more numbers than classes usually are."""
-    is_number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
-    return is_number and column.nunique() > MOST_NUMBERED
+    return _are_numbers(column) and column.nunique() > MOST_NUMBERED
 
 
 def is_amount(labels: pd.Series) -> bool:
     """Whether numbers are not classes but amounts."""
-    if not pd.api.types.is_numeric_dtype(labels) or pd.api.types.is_bool_dtype(labels):
+    if not _are_numbers(labels):
         return False
     n_labels, are_whole = labels.nunique(), _are_whole(labels)
     are_few = n_labels <= (MANY_NUMBERS if are_whole else MAX_FRACTIONS)
@@ -205,6 +204,10 @@ def refuse_amounts(labels: pd.Series, where: str) -> None:
             "a label is one of a few classes. To predict the number itself, train with --regress; to predict classes, "
             "group the values first, or write them as words if each is a class."
         )
+
+
+def _are_numbers(labels: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(labels) and not pd.api.types.is_bool_dtype(labels)
 
 
 def _are_whole(labels: pd.Series) -> bool:
