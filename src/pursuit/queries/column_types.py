@@ -53,8 +53,8 @@ from pursuit.queries.parts import (
     Weekday,
     age_query,
     item_query,
-    term_of,
     terms_in,
+    usual_words,
     weekday_query,
     weekdays,
     word_query,
@@ -203,22 +203,29 @@ def date_query(name: str, series: pd.Series) -> Date:
     missing: Sequence[Any] = ()
     if not is_date_type(series):
         values = distinct_values(series).values
-        patterns = date_patterns(values)
-        if not patterns:
+        pattern = date_pattern(name, values)
+        if pattern is None:
             raise ValueError(
                 f"Column '{name}' is not a date: it holds {_quoted(values)}. Write dates as 2024-12-31, or ask for it "
                 f"as another type: column_types={{{name!r}: 'choice'}}."
             )
-        if len(patterns) > 1:
-            raise ValueError(
-                f"Column '{name}' holds dates that can be read in two ways, such as {_quoted(values[:1])}: write them "
-                "as 2024-12-31."
-            )
-        query = replace(query, pattern=patterns[0])
-        missing = values[np.isnan(read_dates(values, patterns[0]))]
+        query = replace(query, pattern=pattern)
+        missing = values[np.isnan(read_dates(values, pattern))]
     days = date_days(series, query.pattern)
     has_time = bool((days[~np.isnan(days)] % 1 != 0).any())
     return replace(query, has_time=has_time, missing=tuple(str(value) for value in missing))
+
+
+def date_pattern(name: str, values: np.ndarray) -> str | None:
+    """How the dates in a column are written, None if they are none; raises ValueError if they could be read in two
+    ways."""
+    patterns = date_patterns(values)
+    if len(patterns) > 1:
+        raise ValueError(
+            f"Column '{name}' holds dates that can be read in two ways, such as {_quoted(values[:1])}: write them as "
+            "2024-12-31."
+        )
+    return patterns[0] if patterns else None
 
 
 def date_patterns(values: np.ndarray) -> list[str]:
@@ -354,9 +361,7 @@ def word_queries(name: str, distinct: Distinct) -> list[Contains]:
     for value, n in zip(values, counts.tolist(), strict=True):
         n_mentions.update(dict.fromkeys(terms_in(value), n))
         frequency.update(dict.fromkeys(words(value), n))
-    usual: dict[str, str] = {}
-    for word, _ in frequency.most_common():
-        usual.setdefault(term_of(word), word)
+    usual = usual_words(frequency)
     least = max(LEAST_MENTIONS, LEAST_SHARE_MENTIONS * n_rows)
     # Of equally frequent words the first in the alphabet, whatever the order of the rows.
     found = sorted((-n, term) for term, n in n_mentions.items() if least <= n <= MOST_SHARE_MENTIONS * n_rows)
@@ -400,7 +405,7 @@ def _age_of(query: Date, series: pd.Series) -> Age:
 
 def _weekday_of(query: Date, series: pd.Series) -> Weekday:
     days = date_days(series, query.pattern)
-    return weekday_query(query.name, query.pattern, np.unique(weekdays(days[~np.isnan(days)])))
+    return weekday_query(query.name, query.pattern, weekdays(days[~np.isnan(days)]))
 
 
 def is_weekday_better(days: np.ndarray, labels: np.ndarray) -> bool:

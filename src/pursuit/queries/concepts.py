@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from pursuit.queries.column import NO_AND_YES, Number, Query, yes_no
+from pursuit.queries.column import NO_WORDS, YES_WORDS, Number, Query, wording, yes_no
 from pursuit.queries.columns import ColumnQueries
 from pursuit.queries.own_inputs import OwnInputs
 from pursuit.queries.query_set import Answers
@@ -171,15 +171,14 @@ class ConceptQueries(ColumnQueries):
 
 
 def _concept(name: str, text: str, cost: float) -> Concept:
-    return Concept(name, text or f"{name.strip().replace('_', ' ')}?", cost=cost)
+    return Concept(name, text or wording(name), cost=cost)
 
 
 def parse_probability(query: Query, answer: Any) -> float:
     """The probability of yes in a person's answer: yes or no in the usual words, 0.8, or "80%"."""
     word = str(answer).strip().lower()
-    for no, yes in NO_AND_YES:
-        if word in (no, yes):
-            return float(word == yes)
+    if word in NO_WORDS | YES_WORDS:
+        return float(word in YES_WORDS)
     try:
         probability = float(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
     except ValueError:

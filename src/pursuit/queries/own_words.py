@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -359,5 +359,5 @@ def suggest(query_set: QuerySet, text: str, open_queries: Sequence[int] | None =
     places: dict[str, int] = {}
     for i, one in enumerate(kept):
         places[one.words] = places.get(one.words, 0) + 1
-        kept[i] = Suggestion(one.name, one.text, one.answer, one.words, places[one.words], one.similarity)
+        kept[i] = replace(one, place=places[one.words])
     return tuple(kept)

@@ -3,6 +3,7 @@ date. Several of them may read the same column."""
 
 import re
 import unicodedata
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
@@ -40,6 +41,14 @@ def term_of(word: str) -> str:
 def terms_in(text: str) -> frozenset[str]:
     """What the words of a text count as, without stop words."""
     return frozenset(term for word in words(text) if (term := term_of(word)))
+
+
+def usual_words(n_uses: Counter[str]) -> dict[str, str]:
+    """The most used word that counts as each term; of equally frequent ones the one used first."""
+    usual: dict[str, str] = {}
+    for word, _ in n_uses.most_common():
+        usual.setdefault(term_of(word), word)
+    return usual
 
 
 def _stem(word: str) -> str:
@@ -119,10 +128,9 @@ def weekdays(days: np.ndarray) -> np.ndarray:
 def item_query(column: str, item: str, separator: str) -> Contains:
     """Is this item among those of a cell? An empty cell has none."""
     name = column.strip()  # which may be a question already
-    asked = yes_no(
-        f"{column}{BETWEEN}{item}", f"{name} {item}?" if name.endswith("?") else wording(column, f": {item}?")
-    )
-    return Contains(**{**vars(asked), "column": column, "empty_means": 0}, part=item, separator=separator)
+    text = f"{name} {item}?" if name.endswith("?") else wording(column, f": {item}?")
+    asked = Contains(**vars(yes_no(f"{column}{BETWEEN}{item}", text)), part=item, separator=separator)
+    return replace(asked, column=column, empty_means=0)
 
 
 def word_query(column: str, term: str, word: str) -> Contains:
@@ -133,7 +141,7 @@ def word_query(column: str, term: str, word: str) -> Contains:
 
 def weekday_query(column: str, pattern: str, seen: np.ndarray) -> Weekday:
     """On which of the weekdays that were `seen` (0 is Monday) is the date?"""
-    names = tuple(name for i, name in enumerate(WEEKDAYS) if i in set(seen.tolist()))
+    names = tuple(WEEKDAYS[i] for i in np.unique(seen))
     return Weekday(column, wording(column, WHICH_DAY), names, pattern=pattern)
 
 

@@ -124,6 +124,7 @@ class QuerySet(nn.Module, ABC):
 
     registry_kind: ClassVar[str] = "query set"
     queries: tuple[Query, ...]
+    _on_device: Tensor
     _costs: Tensor | None
     answer_shape: tuple[int, ...]
     input_shape: tuple[int, ...]
@@ -151,9 +152,8 @@ class QuerySet(nn.Module, ABC):
     def costs(self) -> Tensor:
         """(Q,) what each query costs, where the query set is."""
         if self._costs is None:
-            on_device: Any = self._on_device
             costs = [query.cost for query in self.queries]
-            self._costs = torch.tensor(costs, dtype=torch.float, device=on_device.device)
+            self._costs = torch.tensor(costs, dtype=torch.float, device=self._on_device.device)
         return self._costs.float()  # whatever precision a model has that the query set belongs to
 
     def __repr__(self) -> str:
@@ -276,8 +276,7 @@ class QuerySet(nn.Module, ABC):
 
     def blank(self, n_rows: int = 1) -> Tensor:
         """Rows (n_rows, *answer_shape) without any answer, to be filled by `tell`."""
-        on_device: Any = self._on_device
-        return torch.zeros(n_rows, *self.answer_shape, device=on_device.device)
+        return torch.zeros(n_rows, *self.answer_shape, device=self._on_device.device)
 
     # ------------------------------------------------------------------------------------------------------------------
     # What follows has defaults that are right for any query set; one that can do more overrides them.

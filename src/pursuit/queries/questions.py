@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from pursuit.files import read_bytes
-from pursuit.queries.column import NO_AND_YES, Choice, Date, Number, Query, format_number, listed
+from pursuit.queries.column import Choice, Date, Number, Query, format_number, listed
 from pursuit.queries.column_types import COLUMN_TYPES, ColumnType
 from pursuit.queries.order import Group, OnlyAfter, Order
 from pursuit.queries.query_set import QuerySet
@@ -193,18 +193,11 @@ def _with_choices(query: Choice, choices: Sequence[tuple[str, str | None]]) -> C
 
 def place_of(query: Choice, text: str) -> int | None:
     """The place of a value in the list of a query, by its text in the data or by its words; None if it is not there."""
-    values = [str(value) for value in query.values]
-    for options in (values, list(query.choices), [value.lower() for value in values]):
-        for wanted in (text, text.lower()):
-            if wanted in options:
-                return options.index(wanted)
-    if tuple(word.lower() for word in query.choices) in NO_AND_YES:  # then any words for no and yes say the same
-        for pair in NO_AND_YES:
-            if text.lower() in pair:
-                return pair.index(text.lower())
-    numbers = [float(value) if isinstance(value, int | float) else None for value in query.values]
+    place = query.place_of()
+    if (found := place(text)) is not None:
+        return found
     try:
-        return numbers.index(float(text))
+        return place(float(text))  # 1.0 for 1
     except ValueError:
         return None
 

@@ -257,15 +257,13 @@ def read_column(query: Choice | Number, series: Any) -> tuple[np.ndarray, dict[A
 
 
 def _read(query: Choice | Number, series: Any) -> tuple[np.ndarray, dict[Any, int]]:
-    if isinstance(query, Date):
+    if isinstance(query, Date | Age | Weekday):
         series = pd.Series(series)
-        days = date_days(series, query.pattern)
-        return days, _counts(series[np.isnan(days) & series.notna().to_numpy()], query.missing)
-    if isinstance(query, Age | Weekday):
-        series = pd.Series(series)
-        days = date_days(series, query.pattern)
-        read = query.years(days) if isinstance(query, Age) else query.places(days)
-        return read, _counts(series[np.isnan(read) & series.notna().to_numpy()])
+        read = date_days(series, query.pattern)
+        if not isinstance(query, Date):
+            read = query.years(read) if isinstance(query, Age) else query.places(read)
+        says_nothing = query.missing if isinstance(query, Date) else ()
+        return read, _counts(series[np.isnan(read) & series.notna().to_numpy()], says_nothing)
     if isinstance(query, Contains):
         values, _, codes = distinct_values(pd.Series(series))
         held = [query.place_of_empty if fold(value) in MISSING_WORDS else query.holds(value) for value in values]

@@ -10,7 +10,7 @@ import torch
 
 from pursuit.queries.column import Choice, Number, yes_no
 from pursuit.queries.columns import ColumnQueries
-from pursuit.queries.parts import term_of, words
+from pursuit.queries.parts import term_of, usual_words, words
 from pursuit.queries.query_set import Answers
 from pursuit.queries.reading import Unknown
 from pursuit.registry import register
@@ -68,9 +68,7 @@ class WordQueries(ColumnQueries):
         counts = np.asarray(counted.sum(axis=0)).ravel()
         # The counter's max_features would leave to chance which of equally frequent terms are taken.
         chosen = np.sort(np.argsort(-counts, kind="stable")[:n_words])
-        usual: dict[str, str] = {}  # the most frequent word of every term, of equals the one used first
-        for word, _ in frequency.most_common():
-            usual.setdefault(term_of(word), word)
+        usual = usual_words(frequency)
         return cls([word_query(term, usual[term], place) for term in terms[chosen]], mask)
 
     def answers(self, data: Any) -> Answers:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from pursuit.estimators.lazy_imports import without_statistics
 from pursuit.queries.column import fold
-from pursuit.queries.column_types import date_patterns
+from pursuit.queries.column_types import date_pattern
 from pursuit.queries.dates import ISO
 from pursuit.queries.reading import MISSING_WORDS, date_days, distinct_values, is_plain_number, plain_numbers
 from pursuit.tables.csv import as_numbers
@@ -103,14 +103,7 @@ def time_numbers(column: pd.Series, name: str, line: Callable[[int], int | None]
     column = as_numbers(column)
     if is_plain_number(column):
         return plain_numbers(column)
-    values = distinct_values(column).values
-    patterns = date_patterns(values) or [ISO]
-    if len(patterns) > 1:
-        raise ValueError(
-            f"Column '{name}' holds dates that can be read in two ways, such as '{values[0]}': write them as "
-            "2024-12-31."
-        )
-    days = date_days(column, patterns[0])
+    days = date_days(column, date_pattern(name, distinct_values(column).values) or ISO)
     says_nothing = column.isna() | column.map(fold, na_action="ignore").isin(MISSING_WORDS)
     wrong = np.flatnonzero(np.isnan(days) & ~says_nothing.to_numpy(dtype=bool))
     if len(wrong):
