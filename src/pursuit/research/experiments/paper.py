@@ -193,6 +193,11 @@ PLAN: tuple[PaperRun, ...] = (
     # With more training, to see whether it helps them.
     *planned(f"{TABLE_3}, Fig. 5c", 73, 1, dict.fromkeys(SYMCAT, 4.0), method="partial-vae", curve=20),
     *planned(f"{TABLE_3}, Fig. 5c", 73, 1, dict.fromkeys(SYMCAT, 6.0), method="refuel", curve=20),
+    # The same amounts with the smaller networks and batches of `fast`.
+    *planned(TABLE_3, 72, 1, dict.fromkeys(SYMCAT, 2.0), method="partial-vae", recipe="fast", effort=6, curve=20),
+    *planned(TABLE_3, 72, 1, dict.fromkeys(SYMCAT, 2.0), method="refuel", recipe="fast", effort=6, curve=20),
+    *planned(TABLE_3, 73, 1, dict.fromkeys(SYMCAT, 5.0), method="partial-vae", recipe="fast", effort=30, curve=20),
+    *planned(TABLE_3, 73, 1, dict.fromkeys(SYMCAT, 6.0), method="refuel", recipe="fast", effort=30, curve=20),
     *planned("Table 5", 72, 3, {"cub": 3.0, "huffpost": 2.0, "mnist": 3.0, "fashion-mnist": 2.0}, method=ALL_ANSWERS),
     *planned("Table 5", 72, 3, dict.fromkeys(PHOTOS, 10.0), method=ALL_ANSWERS),
     *planned(TABLES_2_5, 70, 1, {**DIGITS, **CUB_AND_WORDS}, method="ram", published=True),
@@ -228,6 +233,7 @@ PLAN: tuple[PaperRun, ...] = (
     *planned(TABLES_2_5, 67, 1, {"mnist": 26.0}, querier=STRAIGHT_THROUGH, recipe="paper"),
     *planned(TABLES_2_5, 67, 1, {"fashion-mnist": 6.0}, querier=STRAIGHT_THROUGH, recipe="paper", effort=0.2),
     *planned(TABLES_2_5, 67, 1, {"cub": 5.0}, querier=STRAIGHT_THROUGH, recipe="paper", effort=0.05),
+    *planned(TABLES_2_5, 67, 1, {"cub": 6.0}, querier=STRAIGHT_THROUGH, recipe="paper"),
     *planned(TABLES_2_5, 66, 1, {"huffpost": 5.0}, querier=STRAIGHT_THROUGH, recipe="paper", effort=0.01),
     *planned(TABLE_3, 65, 1, dict.fromkeys(SYMCAT, 5.0), querier=STRAIGHT_THROUGH, recipe="paper", effort=0.02),
     *planned("Table 5", 45, 1, {"cifar10": 10.0}, querier=STRAIGHT_THROUGH, recipe="paper", effort=0.02),
