@@ -28,7 +28,7 @@ from pursuit.research.experiments.paper import (
 )
 from pursuit.research.experiments.results import ALL_ANSWERS, Result, mean_and_sd, mean_and_spread
 from pursuit.research.experiments.run import EXACT_IP, RANDOM_ORDER
-from pursuit.research.tasks import TASKS
+from pursuit.research.tasks import TASKS, find_recipe
 
 FOLDER = RESULTS / "paper"
 SOME_ROWS = "some test rows and queries"
@@ -108,11 +108,15 @@ def at_effort(one: PaperRun | None) -> str:
     return f" at effort {one.effort:g}" if one and one.effort != 1 else ""
 
 
+def rival_ways(task: str, method: str) -> list[PaperRun]:
+    """The ways in which the plan measures a rival by our settings, on all test rows."""
+    of_plan = (run for run in PLAN if (run.task, run.method, run.published, run.rows) == (task, method, False, None))
+    return list(dict.fromkeys(run.way for run in of_plan))
+
+
 def longest(task: str, method: str) -> PaperRun | None:
-    """The way with the most training that the plan has for a method on a task."""
-    first = way(task, method)
-    efforts = [run.effort for run in PLAN if first and replace(run.way, effort=first.effort) == first]
-    return way(task, method, effort=max(efforts)) if efforts else None
+    """Of those the one with the most training, as a multiple of its recipe's."""
+    return max(rival_ways(task, method), key=lambda one: one.effort, default=None)
 
 
 def some_rows(task: str, method: str) -> int | None:
@@ -321,7 +325,8 @@ def rivals(task: str, rule: str) -> Panel:
         title = METHODS[method].title + (f" on {rows:,} rows" if rows else "")
         first, longer = way(task, method, rows=rows), longest(task, method)
         lines[title] = Line(first, f"C{number}")
-        lines[f"{title}, longer"] = Line(None if longer == first else longer, f"C{number}", "-.")
+        if longer and longer != first:
+            lines[f"{title}, {longer.recipe}"] = Line(longer, f"C{number}", "-.")
         lines[f"{title}, published"] = Line(way(task, method, published=True), f"C{number}", "--")
     by_budget = "" if rule == BUDGET else ", by budget"
     if by_budget:
@@ -461,19 +466,21 @@ def counts_table(done: Mapping[PaperRun, Result]) -> str:
 
 
 def longer_table(done: Mapping[PaperRun, Result]) -> str:
-    """The accuracy of rivals on SymCAT after 20 queries, by how long they were trained."""
+    """The accuracy of rivals on SymCAT after 20 queries, by how they were trained."""
     tasks = [task for task in AFTER_20 if task.startswith("symcat")]
 
-    def text(one: PaperRun | None) -> str:
+    def text(one: PaperRun) -> str:
         values = [result.evaluation.accuracy_by_asked[20] for run, result in done.items() if run.way == one]
         return mean_and_spread(mean_and_sd(values)) if values else NOTHING
 
-    rows = [
-        [METHODS[method].title, share, *(text(find(task, method)) for task in tasks)]
-        for method in ("partial-vae", "refuel")
-        for share, find in (("a fifth", way), ("as many", longest))
-    ]
-    return table(["method", "histories, beside V-IP's", *(NAMES[task] for task in tasks)], rows)
+    rows = []
+    for method in ("partial-vae", "refuel"):
+        for one in rival_ways(tasks[0], method):
+            stages = one.applied(find_recipe(one.task, one.recipe))[0].stages
+            millions = sum(stage.epochs for stage in stages) * TASKS[one.task].n_train / 1e6
+            cells = [text(replace(one, task=task)) for task in tasks]
+            rows.append([METHODS[method].title, f"`{one.recipe}`", f"{millions:.1f} million", *cells])
+    return table(["method", "recipe", "histories", *(NAMES[task] for task in tasks)], rows)
 
 
 def axis_table(done: Mapping[PaperRun, Result]) -> str:

@@ -74,11 +74,12 @@ def test_the_longest_run_of_a_rival_stands_in_its_cell() -> None:
     first, longest = paper.way("symcat-200", "refuel"), paper.longest("symcat-200", "refuel")
     assert first is not None
     assert longest is not None
-    assert (first.effort, longest.effort) == (0.2, 1.0)
+    assert (first.recipe, first.effort, longest.recipe, longest.effort) == ("gpu", 0.2, "fast", 30.0)
     result = paper.read_records(paper.FOLDER, tuple(run for run in PLAN if run == first))[first]
     cell = paper.medical_row("symcat-200")[2]
     assert "at effort 0.2" in paper.cell_text(cell, {first: result})
-    assert "at effort" not in paper.cell_text(cell, {first: result, longest: result})
+    assert "at effort 30" in paper.cell_text(cell, {first: result, longest: result})
+    assert paper.longer_table({longest: result}).count("48.0 million") == 4  # by two recipes, of two rivals
 
 
 def test_areas_are_compared_over_an_axis_that_one_of_them_sets() -> None:
