@@ -74,6 +74,7 @@ from pursuit.queries.reading import (
     plain_numbers,
     read_column,
 )
+from pursuit.queries.scales import in_order
 from pursuit.queries.scaling import TINIEST, decimals_of, rounded_outward, usual_range
 from pursuit.registry import did_you_mean
 
@@ -161,7 +162,9 @@ def choice_query(name: str, series: pd.Series, distinct: Distinct) -> Choice:
         listed_values: Iterable[Any] = series.cat.categories
     else:
         are_numbers = all(isinstance(value, int | float) for value in n_rows)
-        listed_values = sorted(n_rows, key=None if are_numbers else lambda value: (fold(value), str(value)))
+        listed_values = (
+            sorted(n_rows) if are_numbers else in_order(sorted(n_rows, key=lambda value: (fold(value), str(value))))
+        )
     spellings: dict[str, dict[Any, int]] = {}
     for value in listed_values:
         written = as_written(value)
