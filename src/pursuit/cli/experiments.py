@@ -236,7 +236,7 @@ def reproduce(
     from pursuit.research.experiments import reproduce as experiment
     from pursuit.research.tasks import TaskInfo, find_recipe
 
-    find(TaskInfo.registry_kind, task, also=[PAPER])  # where there is no such task, it says what may stand here
+    find(TaskInfo.registry_kind, task, also=[PAPER])  # or an error that names the tasks, and `paper` beside them
     chosen, in_words = changes.applied(find_recipe(task, recipe))
     reproduction = experiment.Reproduction(
         task,

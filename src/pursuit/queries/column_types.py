@@ -220,8 +220,7 @@ def date_query(name: str, series: pd.Series) -> Date:
 
 
 def date_pattern(name: str, values: np.ndarray) -> str | None:
-    """How the dates in a column are written, None if they are none; raises ValueError if they could be read in two
-    ways."""
+    """How the dates of a column are written; None if it has none. Raises ValueError if they have two meanings."""
     patterns = date_patterns(values)
     if len(patterns) > 1:
         raise ValueError(

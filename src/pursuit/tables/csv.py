@@ -222,7 +222,7 @@ def unpacked(content: BinaryIO, path: Path) -> BinaryIO:
 
 
 def _most_unpacked(path: Path) -> int:
-    """How many bytes the file may unpack to."""
+    """The number of bytes that a file may unpack to."""
     return max(HARMLESS_BYTES, MOST_TIMES * path.stat().st_size)
 
 
@@ -254,7 +254,7 @@ ENDINGS = (
 """How the names of CSV files end, and of those that are read like them."""
 SEPARATORS = ",;\t|"
 NO_SEPARATOR = "\x1f"
-"""Of a file of a single column: what no text holds."""
+"""Stands for the separator of a file of a single column: no text holds it."""
 SNIFFED_CHARACTERS, SNIFFED_ROWS = 1 << 20, 50
 """How much of a file is looked at to find its separator."""
 LONGEST_HEADER = 1 << 24

@@ -398,8 +398,8 @@ def _marks(query: Choice) -> list[str]:
 
 
 def _on_codes(columns: Mapping[Any, np.ndarray]) -> list[str]:
-    """What a person should know of numbers (N,) of nines at the end of a column and far from the others, such as -999,
-    which may mean that there is no answer."""
+    """Warnings of numbers such as -999 that lie far outside of a column's others: they may be codes of missing
+    answers. A column is (N,)."""
     by_code: dict[str, list[str]] = {}
     for name, column in columns.items():
         numbers = np.unique(column[~np.isnan(column)])
