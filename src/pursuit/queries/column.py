@@ -319,8 +319,8 @@ class Date(Number):
     sign_matters = False
     least_margin = 366.0  # people are asked after training, and dates move on
     pattern: str = ISO
-    """How dates are written in the data, for `strptime`. The international notation, 2024-12-31, is always read, and others
-    where they have one meaning only."""
+    """How dates are written in the data, for `strptime`. The international notation, 2024-12-31, is always read, and
+    others where they have one meaning only."""
     has_time: bool = False
     """Whether the time of day matters."""
 
