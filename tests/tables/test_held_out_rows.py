@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pursuit.tables.splitting import Division, group_numbers, time_numbers, uniform_hash
+from pursuit.tables.splitting import Division, group_numbers, remarks_on_copies, time_numbers, uniform_hash
 from pursuit.training.held_out import split_by_group
 
 labels = st.lists(st.integers(0, 4), min_size=8, max_size=60).map(np.array)
@@ -155,3 +155,18 @@ def test_a_group_larger_than_the_share_is_held_out_only_if_that_is_closer_than_n
     groups = np.repeat([0, 1], [90, 10])
     _, held_out = split_by_group(np.tile([0, 1], 50), groups, 20, seed=0)
     assert set(groups[held_out]) == {1}
+
+
+def test_copies_of_training_rows_are_told_of() -> None:
+    randomness = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {"age": randomness.integers(0, 80, 60) / 2.0, "weight": randomness.normal(70, 9, 60), "smokes": "no"}
+    )
+    X.loc[5, "age"] = np.nan
+    train, test = np.arange(60), np.arange(60, 80)
+    copies = pd.concat([X, X.iloc[:10], X.iloc[10:20] + X.iloc[20:30].to_numpy()], ignore_index=True)
+    (remark,) = remarks_on_copies(copies, train, test)
+    assert remark.startswith("Warning: 10 of the 20 held-out rows are copies")
+    assert remarks_on_copies(X, train[:40], train[40:]) == []
+    assert remarks_on_copies(copies[["smokes"]], train, test) == []  # people are alike in one answer
+    assert remarks_on_copies(copies, train, test[:0]) == []

@@ -11,12 +11,21 @@ from pursuit.estimators.lazy_imports import without_statistics
 from pursuit.queries.column import fold
 from pursuit.queries.column_types import date_pattern
 from pursuit.queries.dates import ISO
-from pursuit.queries.reading import MISSING_WORDS, date_days, distinct_values, is_plain_number, plain_numbers
+from pursuit.queries.reading import (
+    MISSING_WORDS,
+    columns_of,
+    date_days,
+    distinct_values,
+    is_plain_number,
+    plain_numbers,
+)
 from pursuit.tables.csv import as_numbers
 from pursuit.training.held_out import split_by_group
 
 USUAL_SHARE = 0.2
 """Of the rows are held out to measure on, where they can be and nobody says otherwise."""
+FEW_COPIES = 0.01
+"""A smaller share of held-out rows that are copies of training rows does not matter."""
 Rows = tuple[np.ndarray, np.ndarray]
 """Row numbers for training and for testing, both rising."""
 
@@ -123,3 +132,21 @@ def uniform_hash(rows: np.ndarray, seed: int) -> np.ndarray:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)).astype(float) * 2.0**-53
+
+
+def remarks_on_copies(X: pd.DataFrame, train: np.ndarray, test: np.ndarray) -> list[str]:
+    """A warning of test rows that are training rows, too: alike in every column, one of which differs in more than half
+    of all different rows, and far more of them than there would be by chance, were columns independent."""
+    codes = np.column_stack([pd.factorize(column)[0].astype(np.int32) for column in columns_of(X)]) + 1  # (N, Q)
+    rows = pd.util.hash_pandas_object(pd.DataFrame(codes), index=False).to_numpy()
+    n_copies, n_different = int(np.isin(rows[test], rows[train]).sum()), len(np.unique(rows))
+    if 2 * codes.max() <= n_different or n_copies < max(2, FEW_COPIES * len(test)):
+        return []
+    shares = sum(np.log(np.bincount(column)[column] / len(column)) for column in codes.T)  # (N,)
+    by_chance = np.minimum(1, len(train) * np.exp(shares[test])).sum()
+    if n_copies <= 10 * by_chance:
+        return []
+    return [
+        f"Warning: {n_copies:,} of the {len(test):,} held-out rows are copies of training rows, so the model will look "
+        "better than it is. Remove copies, or keep them together by --group."
+    ]

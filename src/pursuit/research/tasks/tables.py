@@ -47,7 +47,7 @@ from pursuit.tables.source import (
     name_of,
     refuse_csv_options,
 )
-from pursuit.tables.splitting import USUAL_SHARE, Division, uniform_hash
+from pursuit.tables.splitting import USUAL_SHARE, Division, remarks_on_copies, uniform_hash
 from pursuit.tables.streaming import ParquetRows, guess_queries
 
 T = TypeVar("T")
@@ -168,7 +168,7 @@ def _read_rows(path: Path, target: str | None, how: TableReading) -> tuple[Task,
         written = np.unique(table.frame[target].dropna().astype(str), return_counts=True)
         remarks += [*remark_on_same(same_labels(*written)), *remarks_on_labels(y)]
     remarks += leaks(X.iloc[train], y[train], regress)
-    remarks += _remarks_on_split(table.frame, X.index, division, train, test)
+    remarks += [*_remarks_on_split(table.frame, X.index, division, train, test), *remarks_on_copies(X, train, test)]
     notes = {
         "file": path.name,
         "sha256": hash_of_file(path),
