@@ -26,6 +26,7 @@ def test_a_scale_has_no_word_twice(scale: dict[str, int]) -> None:
         ["below -5", "-5 to 0", "0 to 5", "over 5"],
         ["1st", "2nd", "10th"],
         ["1 - not at all", "5", "10 - very"],
+        ["leicht", "mäßig", "Stark"],
         ["blue", "red", "Other"],
         ["Poor", "Good", "Not sure"],
         ["agree", "blue", "disagree"],  # no scale has blue

@@ -7,7 +7,7 @@ from typing import Any
 from pursuit.queries.column import fold
 
 SCALES = tuple(
-    {word: place for place, word in enumerate(scale.split(", "))}
+    {fold(word): place for place, word in enumerate(scale.split(", "))}
     for scale in (
         "never, almost never, very rarely, rarely, seldom, occasionally, sometimes, regularly, often, frequently, "
         "usually, mostly, very often, almost always, always",
@@ -40,10 +40,22 @@ SCALES = tuple(
         "jan, feb, mar, apr, may, jun, jul, aug, sep, oct, nov, dec",
         "winter, spring, summer, autumn, fall",
         "morning, noon, afternoon, evening, night",
+        "nie, fast nie, sehr selten, selten, gelegentlich, manchmal, öfter, oft, häufig, meistens, sehr oft, "
+        "fast immer, immer",
+        "stimme überhaupt nicht zu, stimme gar nicht zu, stimme nicht zu, stimme eher nicht zu, neutral, teils/teils, "
+        "weder noch, stimme eher zu, stimme zu, stimme voll zu, stimme voll und ganz zu",
+        "sehr unzufrieden, unzufrieden, eher unzufrieden, neutral, teils/teils, eher zufrieden, zufrieden, "
+        "sehr zufrieden",
+        "keine, kein, gering, leicht, mäßig, mittel, mittelschwer, stark, schwer, sehr stark, sehr schwer",
+        "sehr niedrig, niedrig, gering, mittel, normal, erhöht, hoch, sehr hoch",
+        "sehr klein, klein, mittel, groß, sehr groß",
+        "sehr schlecht, schlecht, mäßig, mittel, gut, sehr gut",
+        "montag, dienstag, mittwoch, donnerstag, freitag, samstag, sonnabend, sonntag",
+        "januar, februar, märz, april, mai, juni, juli, august, september, oktober, november, dezember",
     )
 )
-"""Each word of a scale, folded, with its place."""
-LAST = {"other", "others", "something else", "none of these", "none of the above", "not applicable", "not sure"}
+"""The words of each scale, folded, with their places."""
+LAST = {"other", "others", "none of these", "none of the above", "not applicable", "not sure", "andere", "sonstiges"}
 """Choices that stand below all others."""
 NUMBER = re.compile(
     r"(<|≤|under|below|less than|fewer than|up to)?(?:over|above|more than|at least|from)?[^\w.-]*"
