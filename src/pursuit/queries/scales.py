@@ -38,7 +38,7 @@ SCALES = tuple(
         "mon, tue, wed, thu, fri, sat, sun",
         "january, february, march, april, may, june, july, august, september, october, november, december",
         "jan, feb, mar, apr, may, jun, jul, aug, sep, oct, nov, dec",
-        "winter, spring, summer, autumn, fall",
+        "spring, summer, autumn, fall, winter",
         "morning, noon, afternoon, evening, night",
         "nie, fast nie, sehr selten, selten, gelegentlich, manchmal, öfter, oft, häufig, meistens, sehr oft, "
         "fast immer, immer",

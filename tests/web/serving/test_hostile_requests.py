@@ -33,7 +33,7 @@ JSON = {"content-type": "application/json"}
         ('{"move": "tell", "revision": 0, "answer": "a\\u0000b"}', "control characters"),
         ('{"move": "tell", "revision": 0, "answer": "\\ud800"}', "“answer” cannot be used"),
         ('{"move": "tell", "revision": 0, "answer": "' + "x" * 600 + '"}', "“answer” cannot be used"),
-        ('{"move": "tell", "revision": 0, "answer": "monsoon"}', "is one of autumn, spring, summer, winter"),
+        ('{"move": "tell", "revision": 0, "answer": "monsoon"}', "is one of spring, summer, autumn, winter"),
         ('{"move": "tell", "revision": 0, "query": "temperature", "answer": 1e400}', "“answer” cannot be used"),
         ('{"move": "tell", "revision": 0, "query": "temperature", "answer": "hot"}', "is a number, not 'hot'"),
         ('{"move": "tell", "revision": 0, "query": "since", "answer": "0001-01-01T00:00+23:59"}', "is a date such as"),
