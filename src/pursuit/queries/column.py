@@ -319,8 +319,8 @@ class Date(Number):
     sign_matters = False
     least_margin = 366.0  # people are asked after training, and dates move on
     pattern: str = ISO
-    """How dates are written in the data, for `strptime`. The international notation, 2024-12-31, is always read, and
-    others where they have one meaning only."""
+    """The `strptime` format of the dates in the data. ISO dates such as 2024-12-31 are always read, too, and other
+    formats where they are unambiguous."""
     has_time: bool = False
     """Whether the time of day matters."""
 

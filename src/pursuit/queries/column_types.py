@@ -220,7 +220,7 @@ def date_query(name: str, series: pd.Series) -> Date:
 
 
 def date_pattern(name: str, values: np.ndarray) -> str | None:
-    """How the dates of a column are written; None if it has none. Raises ValueError if they have two meanings."""
+    """The format of a column's dates; None if it has no dates. Raises ValueError if they are ambiguous."""
     patterns = date_patterns(values)
     if len(patterns) > 1:
         raise ValueError(

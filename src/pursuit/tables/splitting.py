@@ -135,8 +135,9 @@ def uniform_hash(rows: np.ndarray, seed: int) -> np.ndarray:
 
 
 def remarks_on_copies(X: pd.DataFrame, train: np.ndarray, test: np.ndarray) -> list[str]:
-    """A warning of test rows that are training rows, too: alike in every column, one of which differs in more than half
-    of all different rows, and far more of them than there would be by chance, were columns independent."""
+    """A warning about test rows that equal training rows in every column. They count as copies if some column has more
+    than half as many values as there are distinct rows, and if independent columns would give less than a tenth of
+    them."""
     codes = np.column_stack([pd.factorize(column)[0].astype(np.int32) for column in columns_of(X)]) + 1  # (N, Q)
     rows = pd.util.hash_pandas_object(pd.DataFrame(codes), index=False).to_numpy()
     n_copies, n_different = int(np.isin(rows[test], rows[train]).sum()), len(np.unique(rows))

@@ -7,8 +7,8 @@ import { showColour, subtitleText } from "./presentation.js";
 import { followTheme, preferredLanguage, showKeys } from "./settings.js";
 import { say, speak, translate } from "./words.js";
 
-/** Begin the interview of an engine. `outcome` says what is predicted, {is_number, n_labels}; `footnote` gives its text in the
- *  language of the page. */
+/** Start the interview of an engine. `outcome` describes what is predicted, {is_number, n_labels}; `footnote` returns its text
+ *  in the language of the page. */
 export function startWholePage(engine, { title, outcome, footnote, presentation, words, language }) {
   const [head, main, spoken] = ["head", "main", "spoken"].map(id => document.getElementById(id));
   const startOver = async () => { await engine.restart(); interview.begin(); };
