@@ -94,8 +94,8 @@ class Cell:
     """Why there is no number of ours, where there is none."""
     beside: PaperRun | None = None
     """V-IP on the same rows, where these are some of the test rows."""
-    longer: PaperRun | None = None
-    """The same with more training, which stands here once it is done."""
+    stronger: Sequence[PaperRun] = ()
+    """The same with more training or other settings: the first of them that is done stands here."""
 
 
 def way(task: str, method: str = "vip", **wanted: Any) -> PaperRun | None:
@@ -109,14 +109,13 @@ def at_effort(one: PaperRun | None) -> str:
 
 
 def rival_ways(task: str, method: str) -> list[PaperRun]:
-    """The ways in which the plan measures a rival by our settings, on all test rows."""
-    of_plan = (run for run in PLAN if (run.task, run.method, run.published, run.rows) == (task, method, False, None))
-    return list(dict.fromkeys(run.way for run in of_plan))
+    """The ways in which the plan measures a rival on all test rows."""
+    return list(dict.fromkeys(run.way for run in PLAN if (run.task, run.method, run.rows) == (task, method, None)))
 
 
-def longest(task: str, method: str) -> PaperRun | None:
-    """Of those the one with the most training, as a multiple of its recipe's."""
-    return max(rival_ways(task, method), key=lambda one: one.effort, default=None)
+def strongest_first(task: str, method: str) -> list[PaperRun]:
+    """The same, the published one first, then those with the most training, as a multiple of their recipe's."""
+    return sorted(rival_ways(task, method), key=lambda one: (one.published, one.effort), reverse=True)
 
 
 def some_rows(task: str, method: str) -> int | None:
@@ -164,8 +163,9 @@ def verdict(printed: float, values: Sequence[float], n_test: int | None) -> str:
 
 
 def measured(cell: Cell, done: Mapping[PaperRun, Result]) -> tuple[PaperRun | None, list[Result], list[float]]:
-    """The runs of a cell, their results, and the number that it reads of them; those with more training first."""
-    one = cell.longer if any(run.way == cell.longer for run in done) else cell.way
+    """The runs of a cell, their results, and the number that it reads of them; the stronger ones if they are done."""
+    ways = {run.way for run in done}
+    one = next((one for one in cell.stronger if one in ways), cell.way)
     results = [result for run, result in done.items() if run.way == one]
     return one, results, [value for result in results if (value := READ[cell.read](result)) is not None]
 
@@ -236,12 +236,12 @@ def medical_row(task: str) -> list[str | Cell]:
     by_paper = way(task, querier=STRAIGHT_THROUGH, recipe="paper")
     ways = [way(task, "partial-vae"), way(task, "refuel"), *by_querier, by_paper]
     *rivals, vip = AFTER_20[task]
-    longer = [longest(task, method) for method in ("partial-vae", "refuel")] + [None] * 3
-    of_all = zip([*rivals, vip, vip, vip], ways, longer, strict=True)
+    stronger = [strongest_first(task, method) for method in ("partial-vae", "refuel")] + [[]] * 3
+    of_all = zip([*rivals, vip, vip, vip], ways, stronger, strict=True)
     why = PATIENTS if task.startswith("symcat") else ""
     return [
         NAMES[task],
-        *(Cell(printed, "after 20", one, spread, why, longer=more) for (printed, spread), one, more in of_all),
+        *(Cell(printed, "after 20", one, spread, why, stronger=other) for (printed, spread), one, other in of_all),
     ]
 
 
@@ -323,11 +323,12 @@ def rivals(task: str, rule: str) -> Panel:
     for number, method in enumerate(("ram", "ram+", "partial-vae", "refuel"), start=2):
         rows = some_rows(task, method)
         title = METHODS[method].title + (f" on {rows:,} rows" if rows else "")
-        first, longer = way(task, method, rows=rows), longest(task, method)
+        first = way(task, method, rows=rows)
         lines[title] = Line(first, f"C{number}")
-        if longer and longer != first:
-            lines[f"{title}, {longer.recipe}"] = Line(longer, f"C{number}", "-.")
-        lines[f"{title}, published"] = Line(way(task, method, published=True), f"C{number}", "--")
+        strongest = next(iter(strongest_first(task, method)), first)
+        if strongest and strongest != first:
+            how = "published" if strongest.published else strongest.recipe
+            lines[f"{title}, {how}"] = Line(strongest, f"C{number}", "--")
     by_budget = "" if rule == BUDGET else ", by budget"
     if by_budget:
         lines[f"{STRAIGHT}, by budget"] = Line(straight, "C0", "--", BUDGET)
@@ -479,7 +480,8 @@ def longer_table(done: Mapping[PaperRun, Result]) -> str:
             stages = one.applied(find_recipe(one.task, one.recipe))[0].stages
             millions = sum(stage.epochs for stage in stages) * TASKS[one.task].n_train / 1e6
             cells = [text(replace(one, task=task)) for task in tasks]
-            rows.append([METHODS[method].title, f"`{one.recipe}`", f"{millions:.1f} million", *cells])
+            title = METHODS[method].title + (", BSODA's reward" if one.published else "")
+            rows.append([title, f"`{one.recipe}`", f"{millions:.1f} million", *cells])
     return table(["method", "recipe", "histories", *(NAMES[task] for task in tasks)], rows)
 
 
@@ -597,7 +599,7 @@ def runs_table(done: Mapping[PaperRun, Result]) -> str:
     """Commit, device and time of the runs that the tables show."""
     cells = [cell for _, rows in TABLES.values() for row in rows for cell in row if isinstance(cell, Cell)]
     rows = []
-    for one in dict.fromkeys(one for cell in cells for one in (cell.way, cell.longer) if one):
+    for one in dict.fromkeys(one for cell in cells for one in (cell.way, *cell.stronger[:1]) if one):
         results = [result for run, result in done.items() if run.way == one]
         if results:
             seconds = [result.training_seconds for result in results if not result.resumed]

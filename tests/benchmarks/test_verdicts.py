@@ -67,19 +67,23 @@ def test_the_page_of_the_paper_needs_no_results(monkeypatch: pytest.MonkeyPatch)
     assert sections["left"].startswith("Not done: `cub-gpu-straight-through-querier` (5 seeds), ")
 
 
-def test_the_longest_run_of_a_rival_stands_in_its_cell() -> None:
+def test_the_strongest_run_of_a_rival_stands_in_its_cell() -> None:
     from benchmarks import paper
     from pursuit.research.experiments.paper import PLAN
 
-    first, longest = paper.way("symcat-200", "refuel"), paper.longest("symcat-200", "refuel")
+    first, longest = paper.way("symcat-200", "refuel"), paper.strongest_first("symcat-200", "refuel")[0]
     assert first is not None
-    assert longest is not None
     assert (first.recipe, first.effort, longest.recipe, longest.effort) == ("gpu", 0.2, "fast", 30.0)
     result = paper.read_records(paper.FOLDER, tuple(run for run in PLAN if run == first))[first]
     cell = paper.medical_row("symcat-200")[2]
     assert "at effort 0.2" in paper.cell_text(cell, {first: result})
     assert "at effort 30" in paper.cell_text(cell, {first: result, longest: result})
-    assert paper.longer_table({longest: result}).count("48.0 million") == 4  # by two recipes, of two rivals
+    assert (
+        paper.longer_table({longest: result}).count("48.0 million") == 5
+    )  # by two recipes, of two rivals, and BSODA's
+    bsoda = paper.strongest_first("symcat-200", "partial-vae")[0]
+    assert (bsoda.published, bsoda.recipe, bsoda.effort) == (True, "fast", 30.0)
+    assert "BSODA's reward" in paper.longer_table({bsoda: result})
 
 
 def test_areas_are_compared_over_an_axis_that_one_of_them_sets() -> None:
