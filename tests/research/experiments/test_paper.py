@@ -161,6 +161,14 @@ def test_what_fills_a_device_has_nothing_beside_it(monkeypatch: pytest.MonkeyPat
     assert next_run(runs[::2], 10, place, [runs[1]]) is None
 
 
+def test_recipes_of_the_paper_go_beside_each_other_alone(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
+    machine = Machine(monkeypatch)
+    four = runs_of((9, 3.0), (8, 3.0), (7, 3.0), (6, 3.0))
+    runs = [replace(run, task="muzhi", recipe=recipe) for run, recipe in zip(four, ["fast", "paper"] * 2, strict=True)]
+    assert machine.work(runs, 10, 4, place) == []
+    assert [machine.begun[run.name] for run in runs] == pytest.approx([0, 3, 0, 3], abs=0.3)
+
+
 def test_runs_are_packed_side_by_side(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
     machine = Machine(monkeypatch)
     runs = runs_of((9, 6.0), (8, 3.0), (7, 3.0), (6, 5.0), (5, 3.0))

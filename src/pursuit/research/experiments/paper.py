@@ -102,6 +102,11 @@ class PaperRun(Changes):
         is: others beside it would take many times as long."""
         return self.method != VIP and self.rows is not None
 
+    def goes_beside(self, other: "PaperRun") -> bool:
+        """Whether two runs share a device well. By the paper's recipes a step is thousands of small operations one
+        after another, each of which waits behind the large ones of other recipes."""
+        return not (self.fills_device or other.fills_device) and (self.recipe == "paper") == (other.recipe == "paper")
+
     @property
     def is_ablation(self) -> bool:
         return bool(self.sampling or self.network or self.tau)
@@ -350,10 +355,8 @@ def next_run(
 ) -> PaperRun | None:
     """The most valuable run that ends within the minutes left, or that was begun before, and that goes beside those
     that are running; of several the longest."""
-    running = list(running)
-    if any(run.fills_device for run in running):
-        return None
-    beside = (run for run in left if not (running and run.fills_device))
+    others = list(running)
+    beside = (run for run in left if all(run.goes_beside(other) for other in others))
     fitting = [run for run in beside if run.minutes <= minutes or place.has_begun(run)]
     return max(fitting, key=lambda run: (run.value, run.minutes), default=None)
 
