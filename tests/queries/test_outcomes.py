@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pursuit.queries import Choice, ColumnQueries, ConceptQueries, Number, PatchQueries, Query, QuerySet, yes_no
+from pursuit.queries import Choice, ColumnQueries, ConceptQueries, Date, Number, PatchQueries, Query, QuerySet, yes_no
 from pursuit.queries.answer_values import AnswerValues
 from untrained import make_columns
 
@@ -133,6 +133,16 @@ def test_possible_answers_in_words() -> None:
     for query in (0, 1, 3, 4):
         texts = zip(outcomes.describe(query), holds[outcomes.unit_of_value == query].tolist(), strict=True)
         assert [text for text, is_held in texts if is_held] == [query_set.describe(query, x[0])]
+
+
+def test_intervals_of_whole_numbers_do_not_share_their_ends() -> None:
+    children = Number("children", "How many?", decimals=0, unit="children")
+    seen = Date("seen", "When?", centre=20000.0, spread=2.0, decimals=0)
+    days = ["2024-03-30", "2024-04-01", "2024-04-02", "2024-04-05"]
+    table = pd.DataFrame({"children": [2.0, 4.0, 5.0, 9.0], "seen": days})
+    outcomes, _, _ = list_of(ColumnQueries([children, seen]), table)
+    assert outcomes.describe(0) == ["up to 2 children", "3 children to 4 children", "5 children", "above 5 children"]
+    assert outcomes.describe(1) == ["up to 2024-03-30", "2024-03-31 to 2024-04-01", "2024-04-02", "above 2024-04-02"]
 
 
 def test_possible_probabilities_of_concepts_in_words() -> None:

@@ -103,7 +103,9 @@ class AnswerValues(nn.Module):
         feature = int(self.feature_of_value[value])
         match self.query_set.units.feature_types[feature]:
             case "number":
-                return Interval.between(low, high, lambda edge: self._answer(query, feature, edge))
+                own = self.query_set.queries[query]
+                following = _following(own) if isinstance(own, Number) and own.decimals == 0 else None
+                return Interval.between(low, high, lambda edge: self._answer(query, feature, edge), following)
             case "share":
                 return str(Interval.between(low, high, lambda edge: f"{50 * (edge + 1):.3g}%"))
         return self._answer(query, feature, 1.0 if high > 0 else -1.0)
@@ -114,6 +116,11 @@ class AnswerValues(nn.Module):
         return self.query_set.describe(query, row.view(self.query_set.answer_shape))
 
 
+def _following(query: Number) -> Callable[[str], str]:
+    """The whole number after another one, both in words."""
+    return lambda text: query.as_given(query.read(text) + 1)
+
+
 class Interval(str):
     """The text of the answers between two numbers, which knows its ends in words; None: there is no end."""
 
@@ -121,13 +128,24 @@ class Interval(str):
     high: str | None
 
     @classmethod
-    def between(cls, low: float, high: float, in_words: Callable[[float], str]) -> Self:
+    def between(
+        cls,
+        low: float,
+        high: float,
+        in_words: Callable[[float], str],
+        following: Callable[[str], str] | None = None,
+    ) -> Self:
+        """Above the one and up to the other. Of whole numbers, the first one between them is that `following`."""
         start = None if low <= NOT_GIVEN else in_words(low)
         end = None if high == np.inf else in_words(high)
+        if start is not None and end is not None and following is not None:
+            start = following(start)
         if start is None:
             text = cls("any" if end is None else f"up to {end}")
+        elif end is None:
+            text = cls(f"above {start}")
         else:
-            text = cls(f"above {start}" if end is None else f"{start} to {end}")
+            text = cls(end if start == end else f"{start} to {end}")
         text.low, text.high = start, end
         return text
 

@@ -19,7 +19,7 @@ function answerTitle(question, answer) {
   if (question.kind === "choice" || /^not given$/i.test(answer.text)) return say("if_you_say", { answer: choiceText(question, answer.text) });
   if (question.kind === "patch") return say("if_in_range", { answer: answer.text });
   const { low, high } = answer, key = low === null ? (high === null ? "any" : "up_to") : high === null ? "above" : "between";
-  return say("if_in_range", { answer: say(key, { low, high }) });
+  return say("if_in_range", { answer: key === "between" && low === high ? low : say(key, { low, high }) });
 }
 
 function imagined(question, answer) {
