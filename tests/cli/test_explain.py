@@ -15,7 +15,10 @@ from pursuit.cli.rows import unseen_rows
 def test_a_chain_as_text_json_and_figure(workspace: Path) -> None:
     text = run(workspace, "explain", "model", "--data", "patients.csv", "--row", "3")
     assert "Prediction:" in text.stdout
-    assert re.search(r"Row 3 \(row \d+ of the file\), true label: ", text.stdout)
+    named = re.search(r"Row 3 \(line (\d+) of the file\), true label: ", text.stdout)
+    assert named is not None
+    by_line = run(workspace, "explain", "model", "--data", "patients.csv", "--line", named[1])
+    assert by_line.stdout.replace(f"Line {named[1]}", f"Row 3 (line {named[1]} of the file)") == text.stdout
     picture = workspace / "chain.png"
     explained = json_of(
         run(workspace, "explain", "model", "--data", "patients.csv", "--row", "3", "--figure", str(picture), "--json")

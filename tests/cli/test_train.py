@@ -1,6 +1,7 @@
 """`pursuit train`: what it leaves behind, and how it goes on after it was killed."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -272,7 +273,7 @@ def test_parquet_files_are_streamed(workspace: Path) -> None:
     assert {**trained, "model": "", "task": ""} == {**json_of(measured), "model": "", "task": ""}
     assert f"{n_held_out} of the {n_held_out} held-out rows are used" in " ".join(measured.stderr.split())
     explained = run(workspace, "explain", "streamed", "--data", "parts/*.parquet", "--row", "2")
-    assert " of the file), true label: " in explained.stdout
+    assert re.search(r"Row 2 \(row \d+ of .+\), true label: ", explained.stdout)
     elsewhere = run(workspace, "evaluate", "streamed", "--data", "parts/1.parquet", "--json")
     assert json_of(elsewhere)["n_rows"] == 100
     assert json_of(run(workspace, "evaluate", "streamed", "--data", "patients.csv", "--json"))["n_rows"] == 300

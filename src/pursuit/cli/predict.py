@@ -94,7 +94,7 @@ def explain(
     ] = None,
     line: Annotated[
         list[int] | None,
-        Option("A row by its line in a CSV file, where the header is line 1; repeatable."),
+        Option("A row by its line in a CSV file or an Excel workbook, where the header is line 1; repeatable."),
     ] = None,
     id_value: Annotated[list[str] | None, Option("A row by its value in the --id-column; repeatable.", "--id")] = None,
     id_column: Annotated[
@@ -217,13 +217,12 @@ def _unseen_rows(
     beyond = [number for number in wanted if not 0 <= number < len(rows.X)]
     if beyond:
         raise ValueError(f"Row {beyond[0]} does not exist: rows are numbered from 0 to {len(rows.X) - 1}.")
-    in_file = [rows.X.index[number] if hasattr(rows.X, "index") else number for number in wanted]
     chosen = rows.take(wanted)
+    places = [""] * len(wanted) if chosen.where is None else [f" ({place})" for place in chosen.where]
     return _Selection(
         chosen.X,
         [{"row": number} for number in wanted],
-        # The number in the file too, if that is another one.
-        [f"Row {n}" + (f" (row {m} of the file)" if m != n else "") for n, m in zip(wanted, in_file, strict=True)],
+        [f"Row {number}{place}" for number, place in zip(wanted, places, strict=True)],
         [None] * len(wanted) if chosen.y is None else [str(label) for label in chosen.y],
         chosen.initially_known,
     )

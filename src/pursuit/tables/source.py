@@ -130,6 +130,8 @@ class MemorySource(TableSource):
     initially_known: np.ndarray | None = None
     remark: str = ""
     """What a person should know of which rows these are."""
+    where: np.ndarray | None = None
+    """Where each row stands in its file, such as "line 18 of the file"; None: they are from no file."""
     part_rows: int = PART_ROWS
 
     def __post_init__(self) -> None:
@@ -138,8 +140,9 @@ class MemorySource(TableSource):
     def take(self, rows: Any) -> "MemorySource":
         """Some of the rows, by a slice or by their numbers."""
         X = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
-        y, known = (None if values is None else values[rows] for values in (self.y, self.initially_known))
-        return replace(self, X=X, y=y, initially_known=known)
+        each = (self.y, self.initially_known, self.where)
+        y, known, where = (None if values is None else values[rows] for values in each)
+        return replace(self, X=X, y=y, initially_known=known, where=where)
 
     def read(self, share: int) -> Iterator[RowsPart]:
         for start in range(0, len(self.X), self.part_rows):
@@ -212,11 +215,13 @@ class FileSource(TableSource):
         ids = None if self.id_column is None else frame[self.id_column]
         return RowsPart(X, labels, ids=ids, absent=absent, **where)
 
-    def _unseen(self, X: pd.DataFrame, labels: pd.Series | None, remarks: Sequence[str]) -> MemorySource:
+    def _unseen(
+        self, X: pd.DataFrame, labels: pd.Series | None, remarks: Sequence[str], where: Sequence[str]
+    ) -> MemorySource:
         if labels is not None and not len(X):
             raise ValueError(f"Column '{labels.name}' of {self.path.name} has no labels: all its values are missing.")
         y = None if labels is None else target_values(labels, self.trained.get("regress", False), self.path.name)
-        return MemorySource(self.name, X, y, remark="\n".join(remarks))
+        return MemorySource(self.name, X, y, remark="\n".join(remarks), where=np.array(where))
 
 
 def open_table(source: str | AnyPath, columns: Sequence[str], trained: Mapping[str, Any], **wanted: Any) -> FileSource:
@@ -284,8 +289,10 @@ class CsvSource(FileSource):
                 n_used = sum(int(wanted.sum()) for _, wanted in own)
                 remarks.append(f"The model was trained on {name}: only the {n_used} held-out rows are used.")
         labels = [part.labels[wanted] for part, wanted in parts if part.labels is not None]
-        X = [part.X[wanted] for part, wanted in parts if part.labels is not None or not labels]
-        return self._unseen(pd.concat(X)[:most], pd.concat(labels)[:most] if labels else None, remarks)
+        used = [(part, wanted) for part, wanted in parts if part.labels is not None or not labels]
+        X = pd.concat([part.X[wanted] for part, wanted in used])[:most]
+        where = [f"line {n} of {part.file or 'the file'}" for part, wanted in used for n in part.positions[wanted]]
+        return self._unseen(X, pd.concat(labels)[:most] if labels else None, remarks, where[:most])
 
     def _held_out_rows(self, path: Path, table: CsvTable | None) -> pd.Index | None:
         """The rows of a file that were held out when the model was trained on it; None if it was not. `table` is the
@@ -467,7 +474,8 @@ class ArrowSource(FileSource):
                 remark = f"{self.where} has {self.n_rows:,} rows: the first {most:,} are used."
         X = rows.select(list(self.columns)).to_pandas().set_axis(numbers, axis=0)
         labels = None if label is None else rows[label].to_pandas().rename(label)
-        return self._unseen(X, labels, [remark] if remark else [])
+        where = [f"row {number} of {self.where}" for number in numbers]
+        return self._unseen(X, labels, [remark] if remark else [], where)
 
 
 def csv_files(source: str | AnyPath) -> tuple[AnyPath, ...]:
