@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from one_column import column, read
 from pursuit.queries import MAX_CHOICES, Choice, ColumnQueries, NotAQuestion, Number, yes_no
 from pursuit.queries.column import Time, fold
+from pursuit.queries.column_types import guess_queries
 
 
 @pytest.mark.parametrize(
@@ -264,7 +265,8 @@ def test_times_of_day_are_asked_for_in_hours(name: str, unit: str) -> None:
 
 
 def test_few_times_of_day_are_choices_unless_a_type_says_that_they_are_numbers() -> None:
-    assert ColumnQueries.from_data(column(TIMES[:3])).queries[0].choices == tuple(TIMES[:3])
+    assert ColumnQueries.from_data(column(TIMES[:12])).queries[0].choices == tuple(TIMES[:12])
+    assert isinstance(guess_queries(pd.DataFrame({"a": TIMES[:13]}), {}).queries[0], Time)
     assert isinstance(ColumnQueries.from_data(column(TIMES[:3]), column_types={"a": "number"}).queries[0], Time)
 
 

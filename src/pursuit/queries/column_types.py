@@ -435,6 +435,8 @@ def _bits(codes: np.ndarray, labels: np.ndarray) -> float:
 
 MAX_CHOICES = 50
 """A text column with more distinct values than this is not a question with a list of answers."""
+MOST_SLOTS = 12
+"""More times of day than this are no fixed slots to choose from."""
 FEW_ROWS = 20
 """With fewer rows than this, values may well all differ by chance."""
 LIKELY = 10.0
@@ -637,7 +639,7 @@ def _guess_parts(name: str, series: pd.Series, labels: np.ndarray | None) -> Seq
             return [best_date_query(name, series, labels)]
         except ValueError as error:  # days and months cannot be told apart
             raise NotAQuestion(str(error), [name]) from None
-    if len(distinct.values) > MAX_CHOICES and _are_times(distinct):
+    if len(distinct.values) > MOST_SLOTS and _are_times(distinct):
         return [Time(name, wording(name))]
     if items := item_queries(name, distinct):
         return items
