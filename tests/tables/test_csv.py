@@ -520,6 +520,22 @@ def test_brackets_of_accountants_are_a_minus(
     assert ("(5) is read as -5, as in a." in table.remarks) == (numbers is not None and "(" in "".join(texts))
 
 
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [
+        (['5\'11""', "6'", "5’4.5”", "4'09"], [71, 72, 64.5, 57]),
+        (["5 ft 11 in", "5ft. 2inches", "6 feet"], [71, 62, 72]),
+        (["6 ft", "5 ft"], None),  # feet alone are a unit
+        (["1'50", "2'15", "1'05"], None),  # minutes and seconds
+    ],
+)
+def test_feet_and_inches_are_inches(tmp_path: Path, texts: list[str], numbers: list[float] | None) -> None:
+    table = table_of(tmp_path / "t.csv", "a,b\n" + "".join(f'"{text}",x\n' for text in texts))
+    assert table.frame["a"].tolist() == (numbers or texts)
+    assert table.units == ({"a": "in"} if numbers else {})
+    assert ("5'11\" is read as 71 inches, as in a." in table.remarks) == (numbers is not None)
+
+
 def test_few_rows_are_read_by_the_unit_of_training() -> None:
     query = Number("weight", "weight?", unit="kg")
     numbers, strange = read_column(query, pd.Series(["40 kg", "1 200,5 kg", "41", "3 stone", None]))

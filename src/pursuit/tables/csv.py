@@ -271,6 +271,8 @@ UNIT = rf"{SIGN}|(?<=\d){SPACE}(?:{LETTER}|[°‰])(?:{LETTER}|[°%/·²³]){{0,
 """The sign of a currency, that of percent, or a word behind a number: 40 kg, 2.1 mg/dL, 27 kg/m2."""
 BRACKETS = rf"({CURRENCY}?){SPACE}\(([^()-]*\d[^()-]*)\)"
 """(1,234) and $(1,234), as accountants write negative amounts."""
+FEET = rf"(\d+){SPACE}(?:['’′]|ft\.?|feet)(?:{SPACE}((?:0?\d|1[01])(?:\.\d+)?){SPACE}(?:[\"”″]|''|in\.?|inch(?:es)?)?)?"
+"""5'11" and 5 ft 11 in, and 6' or 6 ft beside them."""
 PLURAL = r"(?<=[a-z]{3})s$"
 WORD_TEXTS = 10
 """Words are units where more texts than this differ: 2WD and 4WD are choices."""
@@ -409,6 +411,8 @@ def read_csv(
     units = {name: unit for name in changed if (unit := unit_of(with_digits[name]))}
     if negative := [name for name in changed if not without_brackets(with_digits[name]).equals(with_digits[name])]:
         remarks.append(f"(5) is read as -5, as in {listed(negative)}.")
+    if feet := [name for name in changed if not in_inches(with_digits[name]).equals(with_digits[name])]:
+        remarks.append(f"5'11\" is read as 71 inches, as in {listed(feet)}.")
     decimal = "," if with_commas and layout.separator != "," else None
     return CsvTable(frame, text, layout, remarks, units, decimal)
 
@@ -727,7 +731,7 @@ def plainly_written(column: pd.Series, commas_group: bool) -> pd.Series | None:
 
 def without_unit(texts: pd.Series) -> pd.Series:
     """Texts without their unit, and without spaces between thousands; a minus is a hyphen, as computers read it."""
-    texts = without_brackets(texts.str.replace(MINUS, "-", regex=False))
+    texts = in_inches(without_brackets(texts.str.replace(MINUS, "-", regex=False)))
     texts = texts.str.replace(UNIT, "", regex=True) if unit_of(texts) else texts
     is_grouped = texts.str.fullmatch(GROUPED_BY_SPACES, na=False)
     return texts.mask(is_grouped, texts.str.replace(BETWEEN_THOUSANDS, "", regex=True)) if is_grouped.any() else texts
@@ -744,9 +748,20 @@ def without_brackets(texts: pd.Series) -> pd.Series:
     return texts.mask(in_brackets, texts.str.replace(BRACKETS, r"-\1\2", regex=True))
 
 
+def in_inches(texts: pd.Series) -> pd.Series:
+    """5'11" as 71, where some texts have inches behind the feet; 6 ft alone stay feet."""
+    found = texts.str.extract(f"^{FEET}$")
+    if not found[1].notna().any():
+        return texts
+    inches = 12 * found[0].astype(float) + found[1].astype(float).fillna(0)
+    return texts.mask(inches.notna(), inches.map("{:g}".format))
+
+
 def unit_of(texts: pd.Series) -> str:
     """The sign of a currency, or that of percent, if it is the same in all texts that have one; or the word behind most
     numbers, if there is one word."""
+    if not in_inches(texts).equals(texts):
+        return "in"
     if not texts.str.contains(UNIT, na=False).any():
         return ""
     found = texts.str.extract(f"({UNIT})", expand=False).str.replace(SPACE, "", regex=True)
