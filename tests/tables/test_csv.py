@@ -388,6 +388,19 @@ def test_names_of_very_many_columns_are_compared_quickly(tmp_path: Path) -> None
     assert time.monotonic() - started < 20  # every name beside every other would take minutes
 
 
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_rows_of_qualtrics_below_the_header_line_are_left_out(tmp_path: Path, separator: str) -> None:
+    wordings = ['"How old are you,\nin years?"', "Your code?", '"Anything else?"']
+    ids = [f'"{{""ImportId"":""{name}""}}"' for name in ("QID1", "QID2_TEXT", "QID3")]
+    rows = [["Q1", "Q2", "Q3"], wordings, ids, ["41", "007", ""], ["52", "123", "no"]]
+    (tmp_path / "q.csv").write_text("".join(separator.join(row) + "\n" for row in rows), encoding="utf-8-sig")
+    table = read_csv(tmp_path / "q.csv")
+    assert table.frame["Q1"].tolist() == [41, 52]
+    assert table.frame["Q2"].tolist() == ["007", "123"]
+    assert table.remarks == ["The 2 rows below the header line, with wordings and ids, are left out."]
+    assert table.lines == [5, 6]
+
+
 def test_titles_above_the_header_line_are_left_out(tmp_path: Path) -> None:
     rows = "1;Ja;2,5\n2;nein;3,5\n3;Ja;4,5\n"
     for title in ("Werkstatt;;\nStand: 12.03.2024;;\n", "Werkstatt, Halle\n\nStand: 12.03.2024\n", ";;\nWerkstatt;;\n"):

@@ -257,6 +257,8 @@ NO_SEPARATOR = "\x1f"
 """Stands for the separator of a file of a single column: no text holds it."""
 SNIFFED_CHARACTERS, SNIFFED_ROWS = 1 << 20, 50
 """How much of a file is looked at to find its separator."""
+QUALTRICS_ID = '"ImportId":'
+"""In every cell of the third row of a file from Qualtrics, below names and wordings."""
 LONGEST_HEADER = 1 << 24
 """Characters of a header line that are read even where it is longer than that."""
 SPREADSHEET_ERRORS = ("#DIV/0!", "#REF!", "#VALUE!", "#NAME?", "#NUM!", "#NULL!", "#BEZUG!", "#WERT!", "#ZAHL!", "#NV")
@@ -320,6 +322,8 @@ class _Layout:
     """Lines before the header line that are not part of the table."""
     has_title: bool = False
     """Whether these have words in them."""
+    n_explained: int = 0
+    """Rows below the header line that say what the columns are."""
 
 
 @dataclass(frozen=True)
@@ -372,6 +376,8 @@ def read_csv(
     remarks = [text.remark] if text.remark else []
     if layout.has_title:
         remarks.append(f"What stands above the header line, which is line {layout.n_skipped + 1}, is left out.")
+    if layout.n_explained:
+        remarks.append(f"The {layout.n_explained} rows below the header line, with wordings and ids, are left out.")
     with_digits = _texts_with_digits(frame)  # all that may be written numbers
     with_commas, grouped = [], []
     if options.decimal is None:
@@ -445,7 +451,8 @@ def _find_layout(text: TextFile, names: Collection[str] = ()) -> _Layout:
                 f"{text.path} has more than one column '{name:.100}' (columns {' and '.join(numbers)}): give each a "
                 "name of its own in the header line. If the first line is data, put a line with names above it."
             )
-    return replace(layout, header=header)
+    is_of_qualtrics = len(rows) > 2 and all(QUALTRICS_ID in cell for cell in rows[2])
+    return replace(layout, header=header, n_explained=2 if is_of_qualtrics else 0)
 
 
 def _is_single_column(rows: list[list[str]]) -> bool:
@@ -516,19 +523,22 @@ def _records(text: TextFile, layout: _Layout) -> Iterator[tuple[int, list[str]]]
     """The header and all rows, each with the line of the file in which it begins."""
     with text.open() as file:
         reader = csv.reader(_after_skipped(file, layout), **_dialect(layout))
-        line = 1 + layout.n_skipped
+        line, n_rows = 1 + layout.n_skipped, 0
         for row in reader:
             if not _is_blank(row):
-                yield line, row
+                if not 1 <= n_rows <= layout.n_explained:
+                    yield line, row
+                n_rows += 1
             line = 1 + layout.n_skipped + reader.line_num
 
 
 def _parse(text: TextFile, layout: _Layout, options: CsvOptions, **of_pandas: Any) -> pd.DataFrame:
     """The values, without spaces around them."""
+    below = layout.n_skipped + 1
     usual: dict[str, Any] = {
         "sep": layout.separator,
         "index_col": False,
-        "skiprows": layout.n_skipped,
+        "skiprows": [*range(layout.n_skipped), *range(below, below + layout.n_explained)],
         "skipinitialspace": True,
         "na_values": [*options.missing, *(NO_STATEMENT if of_pandas.get("keep_default_na", True) else ())],
         "low_memory": False,  # which would guess types anew in every part of a long file
