@@ -72,6 +72,16 @@ def test_a_name_that_is_a_question_stays_one() -> None:
     assert {query.text for query in items} == {"Which colours? a?", "Which colours? b?", "Which colours? c?"}
 
 
+def test_commas_in_brackets_do_not_divide_items() -> None:
+    cells = ["Coffee, Energy drinks (Red Bull, Monster)", "Energy drinks (Red Bull, Monster), Tea", "Tea, Coffee"]
+    queries = guess("Which? [select all]", [*cells, "Coffee", "Tea", "Tea :)", "Tea (green"] * 5)
+    items = of_column(queries, "Which? [select all]")
+    drinks = [query for query in items if query.part == "Energy drinks (Red Bull, Monster)"]
+    assert [query.text for query in drinks] == ["Which? [select all] Energy drinks (Red Bull, Monster)?"]
+    assert [drinks[0].holds(cell) for cell in (*cells[:2], "Tea", "Red Bull")] == [True, True, False, False]
+    assert {query.part for query in items} >= {"Coffee", "Tea", "Tea :)", "Tea (green"}
+
+
 def texts(n: int = 60) -> list[str | None]:
     kinds = [
         "The pump leaks again, ticket {}",

@@ -18,6 +18,7 @@ from pursuit.queries.column import wording
         ("ErrorCode", "ErrorCode?"),
         (" lives_in ", "lives in?"),
         ("in town?", "in town?"),
+        ("How stressed are you? (1 to 5)", "How stressed are you? (1 to 5)"),
         ("", "?"),
     ],
 )

@@ -79,7 +79,7 @@ def wording(name: str, ending: str = "?") -> str:
     words = name.strip().replace("_", " ")
     if words[:1].islower():
         words = HUMP.sub(lambda found: f" {found[0].lower()}", words)
-    if not words.endswith("?"):
+    if "?" not in words:
         return words + ending
     asked = ending.removeprefix(": ")
     return words if len(asked) < 2 else f"{words} {asked[0].upper()}{asked[1:]}"

@@ -53,6 +53,7 @@ from pursuit.queries.parts import (
     Weekday,
     age_query,
     item_query,
+    items_in,
     terms_in,
     usual_words,
     weekday_query,
@@ -315,7 +316,7 @@ def item_queries(name: str, distinct: Distinct, even_if_few: bool = False) -> li
     if not len(values) or not all(isinstance(value, str) for value in values):
         return []
     for separator in SEPARATORS:
-        lists = [[item for part in value.split(separator) if (item := part.strip())] for value in values]
+        lists = [items_in(value, separator) for value in values]
         if not (even_if_few and any(len(items) > 1 for items in lists)) and not _are_several(lists, counts, separator):
             continue
         n_rows: Counter[str] = Counter()

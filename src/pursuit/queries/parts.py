@@ -73,6 +73,12 @@ FIRST_WEEKDAY = 3
 DAYS_A_YEAR = 365.25
 
 
+def items_in(cell: str, separator: str) -> list[str]:
+    """The items of a cell. What stands in brackets is not divided."""
+    parts = re.findall(rf"(?:\([^()]*\)|[^{re.escape(separator)}])+", cell)
+    return [item for part in parts if (item := part.strip())]
+
+
 @register
 @dataclass(frozen=True)
 class Contains(Choice):
@@ -86,7 +92,7 @@ class Contains(Choice):
     def holds(self, cell: Any) -> bool:
         if not self.separator:
             return self.part in terms_in(str(cell))
-        return fold(self.part) in {fold(item) for item in str(cell).split(self.separator)}
+        return fold(self.part) in {fold(item) for item in items_in(str(cell), self.separator)}
 
 
 @register
@@ -128,7 +134,7 @@ def weekdays(days: np.ndarray) -> np.ndarray:
 def item_query(column: str, item: str, separator: str) -> Contains:
     """Is this item among those of a cell? An empty cell has none."""
     name = column.strip()  # which may be a question already
-    text = f"{name} {item}?" if name.endswith("?") else wording(column, f": {item}?")
+    text = f"{name} {item}?" if "?" in name else wording(column, f": {item}?")
     asked = Contains(**vars(yes_no(f"{column}{BETWEEN}{item}", text)), part=item, separator=separator)
     return replace(asked, column=column, empty_means=0)
 
