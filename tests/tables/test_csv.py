@@ -397,8 +397,31 @@ def test_rows_of_qualtrics_below_the_header_line_are_left_out(tmp_path: Path, se
     table = read_csv(tmp_path / "q.csv")
     assert table.frame["Q1"].tolist() == [41, 52]
     assert table.frame["Q2"].tolist() == ["007", "123"]
-    assert table.remarks == ["The 2 rows below the header line, with wordings and ids, are left out."]
+    assert table.remarks == ["Left out, as further header lines: the 2 rows below the header line."]
     assert table.lines == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("second", "is_header"),
+    [
+        ("Fall;Alter;Größe in cm;Ziel", True),
+        (";years;cm;", True),
+        (";;Open-Ended Response;Response", True),
+        (";years;years;", False),
+        ("1;;cm;", False),
+        ("1;years;cm;", False),
+        (";unknown;?;krank", False),  # a row without answers
+        (";unknown;refused;krank", False),
+    ],
+)
+def test_a_second_header_line_is_left_out(tmp_path: Path, second: str, is_header: bool) -> None:
+    rows = "3;41;180,5;krank\n7;52;171;gesund\n4;18;;krank\n9;33;165;gesund\n"
+    table = table_of(tmp_path / "t.csv", f"\n\nNr;A01;A02;Z\n{second}\n{rows}")
+    assert ("Left out, as further header lines: the row below the header line." in table.remarks) == is_header
+    assert len(table.frame) == 4 + (not is_header)
+    if is_header:
+        assert table.frame["A02"].tolist()[:2] == [180.5, 171]
+        assert table.lines == [5, 6, 7, 8]
 
 
 def test_titles_above_the_header_line_are_left_out(tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ from typing import Any, BinaryIO, TextIO, cast
 import pandas as pd
 
 from pursuit.files import CSV_FILE, check_file
-from pursuit.queries.column import BETWEEN_THOUSANDS, GROUPED_BY_SPACES, MINUS, listed
+from pursuit.queries.column import BETWEEN_THOUSANDS, GROUPED_BY_SPACES, MINUS, fold, listed
+from pursuit.queries.reading import MISSING_WORDS
 from pursuit.tables import converted
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
@@ -258,7 +259,9 @@ NO_SEPARATOR = "\x1f"
 SNIFFED_CHARACTERS, SNIFFED_ROWS = 1 << 20, 50
 """How much of a file is looked at to find its separator."""
 QUALTRICS_ID = '"ImportId":'
-"""In every cell of the third row of a file from Qualtrics, below names and wordings."""
+"""In every cell of the third line of a file from Qualtrics, below names and wordings."""
+FEWEST_BELOW = 3
+"""With fewer rows below it, a row is no further header line."""
 LONGEST_HEADER = 1 << 24
 """Characters of a header line that are read even where it is longer than that."""
 SPREADSHEET_ERRORS = ("#DIV/0!", "#REF!", "#VALUE!", "#NAME?", "#NUM!", "#NULL!", "#BEZUG!", "#WERT!", "#ZAHL!", "#NV")
@@ -323,7 +326,7 @@ class _Layout:
     has_title: bool = False
     """Whether these have words in them."""
     n_explained: int = 0
-    """Rows below the header line that say what the columns are."""
+    """Rows below the header line that are further header lines."""
 
 
 @dataclass(frozen=True)
@@ -377,7 +380,8 @@ def read_csv(
     if layout.has_title:
         remarks.append(f"What stands above the header line, which is line {layout.n_skipped + 1}, is left out.")
     if layout.n_explained:
-        remarks.append(f"The {layout.n_explained} rows below the header line, with wordings and ids, are left out.")
+        rows = "row" if layout.n_explained == 1 else f"{layout.n_explained} rows"
+        remarks.append(f"Left out, as further header lines: the {rows} below the header line.")
     with_digits = _texts_with_digits(frame)  # all that may be written numbers
     with_commas, grouped = [], []
     if options.decimal is None:
@@ -451,8 +455,32 @@ def _find_layout(text: TextFile, names: Collection[str] = ()) -> _Layout:
                 f"{text.path} has more than one column '{name:.100}' (columns {' and '.join(numbers)}): give each a "
                 "name of its own in the header line. If the first line is data, put a line with names above it."
             )
-    is_of_qualtrics = len(rows) > 2 and all(QUALTRICS_ID in cell for cell in rows[2])
-    return replace(layout, header=header, n_explained=2 if is_of_qualtrics else 0)
+    if n_explained := _n_explained(rows[1:]):
+        layout = replace(layout, n_skipped=_sampled_rows(sample, layout)[0][0], n_explained=n_explained)
+    return replace(layout, header=header)
+
+
+def _n_explained(rows: list[list[str]]) -> int:
+    """How many of the first rows are further header lines, with wordings, ids or units."""
+    if len(rows) > 1 and all(QUALTRICS_ID in cell for cell in rows[1]):
+        return 2
+    may_be = [n for n in (2, 1) if len(rows) >= n + FEWEST_BELOW]
+    return next((n for n in may_be if all(_is_header(row, rows[n:]) for row in rows[:n])), 0)
+
+
+def _is_header(row: list[str], others: list[list[str]]) -> bool:
+    """Whether a row is a further header line above the others: it holds no number, but several texts in columns of
+    numbers, or one text and several gaps in columns that have none elsewhere."""
+    if any(re.fullmatch(NUMBER_LIKE, cell.strip()) for cell in row):
+        return False
+    texts, n_gaps = set(), 0
+    for name, *cells in itertools.zip_longest(row, *others, fillvalue=""):
+        filled = [cell.strip() for cell in cells if cell.strip()]
+        if len(filled) < FEWEST_BELOW or not all(re.fullmatch(NUMBER_LIKE, cell) for cell in filled):
+            continue
+        n_gaps += not name.strip() and len(filled) == len(cells)
+        texts |= {fold(name)} - MISSING_WORDS
+    return len(texts) > 1 or (len(texts) == 1 and n_gaps > 1)
 
 
 def _is_single_column(rows: list[list[str]]) -> bool:
