@@ -264,6 +264,13 @@ def test_times_of_day_are_asked_for_in_hours(name: str, unit: str) -> None:
         assert not query_set.answers(pd.DataFrame({name: ["25:00", "noon"]})).available.any()
 
 
+def test_times_of_day_may_have_twelve_hours() -> None:
+    times = {"12:00 AM": 0, "1:15 am": 1.25, "12:30 PM": 12.5, "2:45:00 p.m.": 14.75, "11:06\u202fPM": 23.1}
+    (query,) = guess_queries(pd.DataFrame({"a": [*times, *(f"{hour}:20 PM" for hour in range(1, 12))]}), {}).queries
+    assert isinstance(query, Time)
+    assert [query.read(text) for text in times] == pytest.approx(list(times.values()))
+
+
 def test_few_times_of_day_are_choices_unless_a_type_says_that_they_are_numbers() -> None:
     assert ColumnQueries.from_data(column(TIMES[:12])).queries[0].choices == tuple(TIMES[:12])
     assert isinstance(guess_queries(pd.DataFrame({"a": TIMES[:13]}), {}).queries[0], Time)

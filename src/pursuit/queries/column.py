@@ -130,8 +130,8 @@ NO_WORDS, YES_WORDS = (frozenset(pair[i] for pair in NO_AND_YES) for i in (0, 1)
 TICKS = frozenset(("x", "✓", "✔", "☑", "☒", "•", "●", "*", "+", "checked", "ticked", "selected"))
 """Marks that people tick something with, in lower case; all words for yes do, too."""
 
-CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
-"""A time of day: 14:30, or 14:30:15."""
+CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?(?:\s*([ap])\.?m\.?)?", re.IGNORECASE)
+"""A time of day: 14:30, 14:30:15, or 2:30 PM."""
 LARGEST_ANSWER = 1e38
 """Numbers beyond this do not fit the precision that models compute in."""
 MOST_PLACES = 4
@@ -366,7 +366,9 @@ class Time(Number):
 
     def without_unit(self, text: str) -> str:
         if time := CLOCK.fullmatch(text.strip()):
-            hours, minutes, seconds = (float(part or 0) for part in time.groups())
+            hours, minutes, seconds = (float(part or 0) for part in time.groups()[:3])
+            if time[4]:
+                hours = hours % 12 + 12 * (time[4] in "pP")
             return str(hours + minutes / 60 + seconds / 3600)
         return super().without_unit(text)
 
