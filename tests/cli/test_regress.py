@@ -1,5 +1,6 @@
 """`pursuit train --regress`, and what the other commands say of a model that predicts a number."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     randomness = np.random.default_rng(0)
     size, garden = randomness.uniform(20, 120, 240).round(), randomness.random(240) < 0.5
     price = 3 * size + 100 * garden + randomness.normal(0, 5, 240)
-    frame = pd.DataFrame({"size": size, "garden": np.where(garden, "yes", "no"), "price": price.round(1)})
+    frame = pd.DataFrame({"size": size, "garden": np.where(garden, "yes", "no"), "price": price.round()})
     frame["street"] = randomness.choice(["Elm", "Oak"], 240)
     frame.loc[[3, 7], "price"] = None
     frame.to_csv(folder / "homes.csv", index=False)
@@ -55,7 +56,7 @@ def test_figures_of_classes_are_refused_before_anything_is_written(homes: Path) 
 def test_its_chains_are_explained_and_drawn(homes: Path) -> None:
     done = run(homes, "explain", "runs/homes", "--data", "homes.csv", "--row", "0", "--figure", "chain.png")
     assert done.returncode == 0, done.stderr
-    assert "Prediction: about " in done.stdout
+    assert re.match(r"Row 0 \(line \d+ of the file\), true label: \d+\nPrediction: about ", done.stdout)
     assert (homes / "chain.png").exists()
     (chain,) = json_of(run(homes, "explain", "runs/homes", "--data", "homes.csv", "--row", "0", "--json"))["chains"]
     assert chain["prediction"] == chain["mean"]

@@ -223,7 +223,7 @@ def _unseen_rows(
         chosen.X,
         [{"row": number} for number in wanted],
         [f"Row {number}{place}" for number, place in zip(wanted, places, strict=True)],
-        [None] * len(wanted) if chosen.y is None else [str(label) for label in chosen.y],
+        [None] * len(wanted) if chosen.y is None else [_as_written(label) for label in chosen.y],
         chosen.initially_known,
     )
 
