@@ -181,6 +181,19 @@ def test_ranges_are_told_in_round_numbers(ends: tuple[float, float], rounded: tu
     assert trained(values).seen == rounded
 
 
+@pytest.mark.parametrize(
+    ("days", "expected"),
+    [
+        (["2023-05-01", "2023-11-30"], "2023-01-01 to 2023-12-31"),
+        (["2023-05-01 08:17", "2023-11-30 14:03"], "2023-01-01 00:00 to 2024-01-01 00:00"),
+    ],
+)
+def test_ranges_of_dates_are_told_in_whole_years(days: list[str], expected: str) -> None:
+    """The time of day of the first and the last one would be that of two people."""
+    (query,) = ColumnQueries.from_data(pd.DataFrame({"a": days}), column_types={"a": "date"}).queries
+    assert query.expected == expected
+
+
 def test_a_slip_is_found_beside_a_code_for_missing_values() -> None:
     temperatures = np.random.default_rng(0).normal(37, 0.6, 400).round(1)
     temperatures[7] = 9999

@@ -2,6 +2,7 @@
 cells, or nothing; the query that its values make of each; and the language that questions are made in."""
 
 import datetime
+import math
 import re
 import warnings
 from collections import Counter
@@ -264,10 +265,11 @@ def _quartiles(numbers: np.ndarray) -> list[float]:
 def whole_years(low: float, high: float) -> tuple[float, float]:
     """The range of dates, out to the beginning and the end of a year, for the reasons of `rounded_outward`."""
     try:
-        first, last = (EPOCH + day * DAY for day in (low, high))
+        first, last = (EPOCH + math.floor(day) * DAY for day in (low, high))
     except OverflowError:
         return low, high
-    return days_since_1970(first.replace(month=1, day=1)), days_since_1970(last.replace(month=12, day=31))
+    ends = days_since_1970(first.replace(month=1, day=1)), days_since_1970(last.replace(month=12, day=31))
+    return ends[0], ends[1] + (high % 1 > 0)  # of times, the end of the last day
 
 
 def scaled(query: N, numbers: np.ndarray, n_pieces: int) -> N:
