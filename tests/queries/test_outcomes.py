@@ -143,6 +143,9 @@ def test_intervals_of_whole_numbers_do_not_share_their_ends() -> None:
     outcomes, _, _ = list_of(ColumnQueries([children, seen]), table)
     assert outcomes.describe(0) == ["up to 2 children", "3 children to 4 children", "5 children", "above 5 children"]
     assert outcomes.describe(1) == ["up to 2024-03-30", "2024-03-31 to 2024-04-01", "2024-04-02", "above 2024-04-02"]
+    huge = ColumnQueries([Number("n", "How many?", centre=1e39, spread=1e39, decimals=0)])
+    outcomes, _, _ = list_of(huge, pd.DataFrame({"n": [1e39, 2e39, 3e39, 4e39]}))
+    assert len(set(outcomes.describe(0))) == 4
 
 
 def test_possible_probabilities_of_concepts_in_words() -> None:

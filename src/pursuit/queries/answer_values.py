@@ -117,8 +117,15 @@ class AnswerValues(nn.Module):
 
 
 def _following(query: Number) -> Callable[[str], str]:
-    """The whole number after another one, both in words."""
-    return lambda text: query.as_given(query.read(text) + 1)
+    """The whole number after another one, both in words; the same one beyond all that is read."""
+
+    def following(text: str) -> str:
+        try:
+            return query.as_given(query.read(text) + 1)
+        except ValueError:
+            return text
+
+    return following
 
 
 class Interval(str):
