@@ -2,8 +2,9 @@
 
 import os
 import socket
+import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,13 @@ class Stopwatch:
         return {f"{what}_seconds": seconds, f"{what}_cpu_seconds": computed}
 
 
+def fit(model: Any, X: Any, y: Any) -> dict[str, float]:
+    """Let a model learn; how long it takes."""
+    stopwatch = Stopwatch()
+    model.fit(X, y)
+    return stopwatch.read("fit")
+
+
 def free_port() -> int:
     """A port of this machine that nobody listens at."""
     with socket.socket() as free:
@@ -193,3 +201,8 @@ def score(posterior: np.ndarray, y: np.ndarray) -> dict[str, float]:
     """Accuracy and log loss of beliefs (N, C) about labels y (N,) given as indices."""
     of_label = np.maximum(posterior[np.arange(len(y)), y], 1e-12)
     return {"accuracy": float((posterior.argmax(axis=1) == y).mean()), "log_loss": float(-np.log(of_label).mean())}
+
+
+def means(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each figure."""
+    return {key: statistics.fmean(float(one[key]) for one in found) for key in found[0]}

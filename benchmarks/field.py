@@ -39,7 +39,7 @@ import pandas as pd
 import torch
 from sklearn.metrics import f1_score, roc_auc_score
 
-from benchmarks.common import Stopwatch, ask_everything, data_folder
+from benchmarks.common import Stopwatch, ask_everything, data_folder, fit
 from benchmarks.report import NOTHING, Record, cell, dig, grid, grouped, origins, spread, table
 from benchmarks.study import Study
 from pursuit.methods import METHODS
@@ -234,9 +234,8 @@ def measure(
     (X, y), held_out, tested = SETS[name](seed)
     (X_test, y_test), n_features = held_out if validation else tested, X.shape[1]
     X, y, X_test, y_test = X[:train_rows], y[:train_rows], X_test[:rows], y_test[:rows]
-    fitting = Stopwatch()
-    classifier: Any = METHODS[method.removesuffix(ON_GPU)].build(random_state=seed, device=device).fit(X, y)
-    fit_time = fitting.read("fit")
+    classifier: Any = METHODS[method.removesuffix(ON_GPU)].build(random_state=seed, device=device)
+    fit_time = fit(classifier, X, y)
     asking = Stopwatch()
     posterior, queries = ask_everything(
         classifier.model_, classifier.rows(X_test, y_test), max(BUDGETS[name]) if name in BUDGETS else None

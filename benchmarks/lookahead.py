@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from benchmarks.common import Stopwatch, ask_everything, read_table, score, split
+from benchmarks.common import Stopwatch, ask_everything, fit, means, read_table, score, split
 from benchmarks.report import NOTHING, Record, cell, columns, grid, grouped, met, origins
 from benchmarks.report import table as table_of
 from benchmarks.study import Study, every
@@ -200,9 +200,8 @@ def learnt(method: str, rows: int, seed: int, n_test: int, n_steps: int) -> Reco
     x, y, _ = draw(rows, seed=100 + seed)
     settings, by_default = METHODS[method], method == "V-IP by default"
     settings = settings if by_default else {**settings, **plan(rows, n_steps)}
-    fitting = Stopwatch()
-    model = VIPClassifier(query_set=queries(x, by_default), random_state=seed, **settings).fit(frame(x), y.numpy())
-    fit_time = fitting.read("fit")
+    model = VIPClassifier(query_set=queries(x, by_default), random_state=seed, **settings)
+    fit_time = fit(model, frame(x), y.numpy())
     x, y, _ = draw(n_test, seed=1)
     is_right, asks_context = asked_within(model, frame(x), y)
     session, steps = model.session(stop="budget=15"), []
@@ -243,13 +242,11 @@ def asked_within(model: VIPClassifier, X: pd.DataFrame, y: Tensor) -> tuple[Tens
 def on_table(name: str, method: str, seed: int, n_test: int) -> Record:
     """Accuracy and log loss on held-out training rows of a table, the mean after 1 to 20 questions."""
     part = split(*read_table(name), seed, validation=True)
-    fitting = Stopwatch()
-    model = VIPClassifier(random_state=seed, **ON_TABLES[method]).fit(part.X_train, part.y_train)
-    fit_time, rows = fitting.read("fit"), model.rows(part.X_test[:n_test], part.y_test[:n_test])
+    model = VIPClassifier(random_state=seed, **ON_TABLES[method])
+    fit_time, rows = fit(model, part.X_train, part.y_train), model.rows(part.X_test[:n_test], part.y_test[:n_test])
     after = ask_everything(model.model_, rows, LONGEST)[0][1:]
-    scores = [score(posterior, rows.y.numpy()) for posterior in after]
-    chosen = [reason.value for reason in model.chosen_ if reason.setting == "querier"]
-    return {key: statistics.fmean(one[key] for one in scores) for key in scores[0]} | {"querier": chosen[0], **fit_time}
+    (querier,) = [reason.value for reason in model.chosen_ if reason.setting == "querier"]
+    return {**means([score(posterior, rows.y.numpy()) for posterior in after]), "querier": querier, **fit_time}
 
 
 def gate(n_rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
@@ -271,9 +268,8 @@ def at_gate(method: str, seed: int, n_test: int) -> Record:
     query_set.set_order(Order(groups=(Group("way", ("way 1", "way 2")),)))
     stages = [Stage(40, CarriedHistories(4), AdamW(1e-2), batch_size=256)]
     options: dict[str, Any] = {"network": MLP((64,)), "teachers": None, "stages": stages, "stop": "budget=3"}
-    fitting = Stopwatch()
-    model = VIPClassifier(query_set, random_state=seed, **METHODS[method], **options).fit(X, y)
-    fit_time, (X, y) = fitting.read("fit"), gate(n_test, 1)
+    model = VIPClassifier(query_set, random_state=seed, **METHODS[method], **options)
+    fit_time, (X, y) = fit(model, X, y), gate(n_test, 1)
     return {"accuracy": float((model.predict(X) == y).mean()), **fit_time}
 
 

@@ -4,12 +4,13 @@ the model guesses; a wrong guess is rejected, and play goes on until 20 question
 """
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from benchmarks.common import means
 from benchmarks.report import Record, grid, grouped, met, origins
 from benchmarks.study import Study
 from pursuit import Session, VIPClassifier
@@ -24,33 +25,33 @@ MANNERS = {
 """How often people say that they don't know and how often the opposite, and the share of animals to be guessed."""
 
 
-def play(session: Session, animal: str, answer: Callable[[str], str | None]) -> dict[str, Any]:
-    """Play one animal; `answer` says yes, no or nothing to the question of a name."""
+def play(session: Session, animal: str, answers: Mapping[str, str | None]) -> Record:
+    """Play one animal; `answers` says yes, no or nothing to the question of a name."""
     guesses: list[tuple[str, int]] = []
     while True:
         n_asked = session.position.n_asked
         if not session.done and n_asked < MOST_QUESTIONS:
-            given = answer(session.ask().name)
-            session.dont_know() if given is None else session.tell(given)
+            answer = answers[session.ask().name]
+            session.dont_know() if answer is None else session.tell(answer)
             continue
         guesses.append((str(session.prediction), n_asked))
         is_guessed = guesses[-1][0] == animal
         if is_guessed or n_asked >= MOST_QUESTIONS or not session.can_go_on:
             first = {"first_guess_right": guesses[0][0] == animal, "asked_at_first_guess": guesses[0][1]}
-            return {"animal": animal, **first, "guessed": is_guessed, "asked": n_asked, "guesses": len(guesses)}
+            return {**first, "guessed": is_guessed, "asked": n_asked, "guesses": len(guesses)}
         session.reject()
 
 
-def play_all(model: Any, rows: pd.DataFrame, withheld: float, wrong: float, seed: int) -> list[dict[str, Any]]:
-    """Play every animal of a table once. What is withheld or wrong is drawn for every animal and question beforehand,
+def play_all(model: Any, rows: pd.DataFrame, withheld: float, wrong: float, seed: int) -> dict[str, Record]:
+    """The game of every animal of a table. What is withheld or wrong is drawn for every animal and question beforehand,
     so that it does not depend on what a model asks."""
     is_withheld, is_wrong = np.random.default_rng([seed, 7]).random((2, *rows.shape)) < [[[withheld]], [[wrong]]]
     given = rows.to_numpy(dtype=object)
     other = np.where(given == "yes", "no", np.where(given == "no", "yes", None))
     given = np.where(is_wrong, other, given)
     given = np.where(is_withheld | pd.isna(given), None, given)
-    answers = [dict(zip(rows.columns, row, strict=True)) for row in given]
-    return [play(model.session(), str(name), told.__getitem__) for name, told in zip(rows.index, answers, strict=True)]
+    answers = (dict(zip(rows.columns, row, strict=True)) for row in given)
+    return {str(name): play(model.session(), str(name), own) for name, own in zip(rows.index, answers, strict=True)}
 
 
 def measure(manner: str, model: int, seed: int, effort: float = 1.0, most: int | None = None) -> Record:
@@ -59,14 +60,8 @@ def measure(manner: str, model: int, seed: int, effort: float = 1.0, most: int |
     trained = VIPClassifier(task.query_set, random_state=model, **recipe.settings()).fit(task.X_train, task.y_train)
     withheld, wrong, _ = MANNERS[manner]
     games = play_all(trained, animals.table()[:most], withheld, wrong, seed)
-    keys = ("first_guess_right", "guessed", "asked_at_first_guess", "asked", "guesses")
-    means = {key: statistics.fmean(float(game[key]) for game in games) for key in keys}
-    return {
-        "recipe": str(recipe),
-        "games": len(games),
-        **means,
-        "missed": sorted(game["animal"] for game in games if not game["guessed"]),
-    }
+    missed = sorted(animal for animal, game in games.items() if not game["guessed"])
+    return {"recipe": str(recipe), "games": len(games), **means(list(games.values())), "missed": missed}
 
 
 def page(records: list[Record]) -> dict[str, str]:

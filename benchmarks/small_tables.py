@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn import datasets
 
-from benchmarks.common import Stopwatch, at_stop, bins_of, expected_error, read_table
+from benchmarks.common import at_stop, bins_of, expected_error, fit, read_table
 from benchmarks.report import Record, columns, grid, grouped, met, origins
 from benchmarks.study import Study, every
 from benchmarks.unreliable import WHEN, alarms
@@ -47,9 +47,8 @@ def measure(table: str, seed: int, shuffled: bool = False, settings: Record | No
     order = randomness.permutation(len(y))
     y = randomness.permutation(y) if shuffled else y
     learnt, unseen = np.split(order, [TRAIN_ROWS[table]])
-    fitting = Stopwatch()
-    model = VIPClassifier(random_state=seed, **(settings or {})).fit(X.iloc[learnt], y[learnt])
-    fit_time = fitting.read("fit")
+    model = VIPClassifier(random_state=seed, **(settings or {}))
+    fit_time = fit(model, X.iloc[learnt], y[learnt])
     (announced,) = [reason.value for reason in model.chosen_ if reason.setting == "expected"]
     found = re.search(r"accuracy of (\d+)% to (\d+)%", announced)
     assert found is not None

@@ -2,13 +2,13 @@
 for exactly the same subsets."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks.common import Split, Stopwatch, ask_everything, at_stop, beliefs, read_table, score, split, typed
+from benchmarks.common import Split, ask_everything, at_stop, beliefs, fit, means, read_table, score, split, typed
 from benchmarks.report import NOTHING, Record, cell, grid, grouped, met, origins, table
 from benchmarks.study import Study, every
 from benchmarks.tables import forest
@@ -24,9 +24,8 @@ GOALS = {"25%": (0.715, 0.66), "50%": (0.805, 0.48), "75%": (0.85, 0.375)}
 def measure(table: str, seed: int, n_subsets: int = 10, validation: bool = False) -> Record:
     torch.manual_seed(seed)
     parts = split(*read_table(table), seed, validation)
-    fitting = Stopwatch()
-    classifier = VIPClassifier(random_state=seed).fit(parts.X_train, parts.y_train)
-    fit_time = fitting.read("fit")
+    classifier = VIPClassifier(random_state=seed)
+    fit_time = fit(classifier, parts.X_train, parts.y_train)
     rows = classifier.rows(parts.X_test, parts.y_test)
     asked, posterior = at_stop(classifier, rows)
     along, _ = ask_everything(classifier.model_, rows, max(STEPS))
@@ -74,13 +73,9 @@ def on_subsets(classifier: Any, rows: Rows, parts: Split, seed: int, n_subsets: 
     return {"own_subsets": own, "shared_subsets": shared}
 
 
-def means(scores: Sequence[dict[str, float]]) -> dict[str, float]:
-    return {key: statistics.fmean(one[key] for one in scores) for key in scores[0]}
-
-
 def with_one_more_vote(model: Any, X: Any) -> np.ndarray:
     """The beliefs of a forest with one tree more that votes for all labels alike: a log loss is then finite."""
-    n_trees, posterior = model.model.n_estimators, model.predict_proba(X)
+    n_trees, posterior = model[-1].n_estimators, model.predict_proba(X)
     return (n_trees * posterior + 1 / posterior.shape[1]) / (n_trees + 1)
 
 

@@ -8,20 +8,29 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from scipy.sparse import csr_matrix
-from sklearn.base import BaseEstimator
-from sklearn.compose import make_column_transformer
+from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.common import TARGETS, Split, Stopwatch, at_stop, calibration, expected_error, read_table, split, typed
+from benchmarks.common import (
+    TARGETS,
+    Split,
+    Stopwatch,
+    at_stop,
+    calibration,
+    expected_error,
+    fit,
+    read_table,
+    split,
+    typed,
+)
 from benchmarks.readme import readme_section
 from benchmarks.report import NOTHING, Record, columns, grid, grouped, met, origins, spread, table, wanted
 from benchmarks.study import Run, Study
@@ -70,9 +79,7 @@ def measure(table: str, method: str, seed: int, validation: bool = False) -> Rec
 
 def measure_pursuer(classifier: Any, split: Split) -> Record:
     """An estimator that asks, with nothing set but its seed: at its own stop, along its chains, on all answers."""
-    fitting = Stopwatch()
-    classifier.fit(split.X_train, split.y_train)
-    fit_time = fitting.read("fit")
+    fit_time = fit(classifier, split.X_train, split.y_train)
     if split.X_test.shape[1] * len(classifier.classes_) > MOST_PAIRS:
         some = np.random.default_rng(0).permutation(len(split.y_test))[:FEWER_ROWS]
         split = replace(split, X_test=split.X_test.iloc[some], y_test=split.y_test[some])
@@ -100,9 +107,7 @@ def measure_pursuer(classifier: Any, split: Split) -> Record:
 def measure_all_columns(model: Any, split: Split) -> Record:
     """An estimator that sees all columns at once."""
     X, X_test = typed(split)
-    fitting = Stopwatch()
-    model.fit(X, split.y_train)
-    fit_time = fitting.read("fit")
+    fit_time = fit(model, X, split.y_train)
     predicting = Stopwatch()
     posterior = model.predict_proba(X_test)
     predict_time = predicting.read("predict")
@@ -111,33 +116,22 @@ def measure_all_columns(model: Any, split: Split) -> Record:
     return {**found, **fit_time, **predict_time}
 
 
-def indicators(X: pd.DataFrame) -> Any:
-    """One-hot words, a missing one included, and numbers as they are."""
-    words = X.columns[X.dtypes == "category"]
-    one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False, dtype=np.float32)
-    return one_hot, words, X.columns.difference(words, sort=False)
+WORDS, NUMBERS = make_column_selector(dtype_include="category"), make_column_selector(dtype_exclude="category")
 
 
-class AllColumns(BaseEstimator):
-    """A classifier behind one-hot words and numbers whose gaps are filled by medians, perhaps standardised."""
-
-    def __init__(self, model: Any, standardise: bool):
-        self.model, self.standardise = model, standardise
-
-    def fit(self, X: pd.DataFrame, y: np.ndarray) -> "AllColumns":
-        one_hot, words, numbers = indicators(X)
-        steps = [SimpleImputer(strategy="median"), *([StandardScaler()] if self.standardise else [])]
-        inputs = make_column_transformer((make_pipeline(*steps), numbers), (one_hot, words))
-        self.pipeline_ = make_pipeline(inputs, self.model).fit(X, y)
-        self.classes_ = self.pipeline_.classes_
-        return self
-
-    def predict_proba(self, X: pd.DataFrame) -> np.ndarray:
-        return self.pipeline_.predict_proba(X)
+def one_hot() -> OneHotEncoder:
+    """A missing word is one of the words."""
+    return OneHotEncoder(handle_unknown="ignore", sparse_output=False, dtype=np.float32)
 
 
-def forest(seed: int) -> AllColumns:
-    return AllColumns(RandomForestClassifier(300, n_jobs=1, random_state=seed), standardise=False)
+def all_columns(model: Any, *scaling: Any) -> Pipeline:
+    """A classifier behind one-hot words and numbers whose gaps are filled by medians, perhaps scaled."""
+    numbers = make_pipeline(SimpleImputer(strategy="median"), *scaling)
+    return make_pipeline(make_column_transformer((numbers, NUMBERS), (one_hot(), WORDS)), model)
+
+
+def forest(seed: int) -> Pipeline:
+    return all_columns(RandomForestClassifier(300, n_jobs=1, random_state=seed))
 
 
 def ebm(seed: int) -> Any:
@@ -147,7 +141,7 @@ def ebm(seed: int) -> Any:
 
 
 ON_ALL: dict[str, Callable[[int], Any]] = {
-    "logistic": lambda seed: AllColumns(LogisticRegression(max_iter=1000), standardise=True),
+    "logistic": lambda seed: all_columns(LogisticRegression(max_iter=1000), StandardScaler()),
     "hgb": lambda seed: HistGradientBoostingClassifier(categorical_features="from_dtype", random_state=seed),
     "forest": forest,
     "ebm": ebm,
@@ -162,8 +156,8 @@ def measure_tree(split: Split, seed: int) -> Record:
     """Trees of many sizes; which of them is shown depends on how much V-IP asks. Numbers keep their gaps."""
     fitting = Stopwatch()
     X, X_test = typed(split)
-    one_hot, words, numbers = indicators(X)
-    inputs = make_column_transformer((one_hot, words), ("passthrough", numbers), verbose_feature_names_out=False)
+    words, numbers = WORDS(X), NUMBERS(X)
+    inputs = make_column_transformer((one_hot(), words), ("passthrough", numbers))
     parts = [np.asarray(part, dtype=np.float32) for part in (inputs.fit_transform(X), inputs.transform(X_test))]
     categories = inputs.named_transformers_["onehotencoder"].categories_ if len(words) else []
     column_of = np.repeat(np.arange(X.shape[1]), [*map(len, categories), *[1] * len(numbers)])
