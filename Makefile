@@ -21,7 +21,7 @@ help:
 	@echo "make docs       build the documentation as a site, into site/"
 	@echo "make structure  print the modules, who imports whom, cycles and lines"
 	@echo "make bench      measure V-IP in a known world, and speed"
-	@echo "make bench-speed  only speed: beside a plain implementation, and how time and memory grow"
+	@echo "make bench-speed  only speed: beside a plain implementation, and how long it takes to start"
 	@echo "make bench-costs  compare methods where questions differ in cost"
 	@echo "make bench-tables  measure ordinary tables without a setting, beside what others know with all columns"
 	@echo "make bench-subsets  measure beliefs on random subsets of the answers, beside forests for exactly these"
@@ -112,7 +112,6 @@ bench: setup bench-speed
 
 bench-speed: setup
 	$(BIN)/python -m benchmarks speed
-	$(BIN)/python -m benchmarks growth
 	$(BIN)/python -m benchmarks starting
 
 # One thread: the networks are small, and the times of all methods are then comparable.

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from benchmarks.report import Record, columns, grid, grouped, origins
 from benchmarks.study import Study, every
-from benchmarks.worlds import YesNoRows, yes_no_queries
+from benchmarks.worlds import draw_yes_no, yes_no_queries
 from pursuit import MLP, CarriedHistories, Confidence, InformationVIP, ModelSpec, Rows, SetNetwork, Stage
 from pursuit.evaluation.curves import evaluate
 from pursuit.exact import IndependentIP
@@ -28,7 +28,7 @@ BY_INFORMATION, SIZES, SEEDS = "V-IP, by information", (300, 3_000, 50_000), (0,
 
 
 def draw(n: int, seed: int) -> Rows:
-    return YesNoRows(YES, n).draw(n, torch.Generator().manual_seed(seed))
+    return draw_yes_no(YES, n, torch.Generator().manual_seed(seed))
 
 
 def pursuer_of(pursuer: str, rows: int, seed: int, steps: int) -> Pursuer:

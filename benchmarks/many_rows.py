@@ -1,7 +1,7 @@
 """Evaluations of many rows: in this process, by Ray on cores and on nodes, by numbers of rows; and seconds for a step
 of a chain by numbers of queries and labels, by which docs/scale.md reckons what far more would cost. Rows have 20
 yes/no columns and one of five labels; they and the model are kept in results/many-rows. More: `--run part=rows
-n_rows=100000000`."""
+n_rows=100000000`. Then: very long and very wide tables by default settings."""
 
 import os
 import threading
@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from benchmarks.common import Stopwatch, fit
 from benchmarks.report import Record, columns, grid, grouped, origins
 from benchmarks.study import Study, every
 from benchmarks.worlds import yes_no_queries
@@ -31,6 +32,8 @@ COLUMNS, LABELS = [f"symptom {i}" for i in range(20)], np.array([f"disease {i}" 
 FILE_ROWS, TRAIN_ROWS, PLAIN_ROWS = 1_000_000, 20_000, 100_000
 QUERIES, N_LABELS, STEPS, WIDTH, MOST_ODDS = (20, 100, 300, 1000, 3000, 10_000), (2, 10, 100, 1000), 5, 256, 10_000_000
 """Of queries times labels, no more than the last are tried."""
+N_TOLD, PREDICTED_ROWS = 10, 200
+"""Of generated tables: how many columns have to do with the label, and how many rows are predicted."""
 
 
 def draw(n: int, seed: int) -> pd.DataFrame:
@@ -152,6 +155,8 @@ WAYS: dict[str, Any] = {
 
 def measure(part: str, way: str = "all cores", n_rows: int = 0, queries: int = 0, labels: int = 0) -> Record:
     cores = {"cores": os.cpu_count()}
+    if part == "tables":
+        return {**cores, **learnt_table(n_rows, queries)}
     if part == "sizes":
         return {**cores, **step_seconds(queries, labels)}
     if way != "plain batches":
@@ -189,6 +194,49 @@ def step_seconds(n_queries: int, n_labels: int) -> Record:
     return {"seconds": min(seconds), "model_bytes": n_bytes}
 
 
+def learnt_table(n_rows: int, n_columns: int) -> Record:
+    """What learning a table takes, in a process that has done nothing else."""
+    imports = peak_mb()
+    X, y = mixed_table(n_rows + PREDICTED_ROWS, n_columns)
+    of_rows, model = peak_mb(), VIPClassifier(random_state=0)
+    learning = fit(model, X[:n_rows], y[:n_rows])
+    of_fit, predicting = peak_mb(), Stopwatch()
+    right = model.predict(X[n_rows:]) == y[n_rows:]
+    peaks = {"peak_of_rows_mb": of_rows - imports, "peak_of_fit_mb": of_fit - imports}
+    return {**learning, **predicting.read("predict"), "accuracy": float(right.mean()), **peaks}
+
+
+def mixed_table(n_rows: int, n_columns: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """Half numbers and half words of four kinds; ten columns tell something about a label of three, and one cell in
+    twenty is missing."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=n_rows)
+    cells: dict[str, Any] = {}
+    for i in range(n_columns):
+        told, missing = i < N_TOLD, rng.random(n_rows) < 0.05
+        if i % 2:
+            code = np.where(told & (rng.random(n_rows) < 0.4), (y + i) % 4, rng.integers(4, size=n_rows))
+            words = np.array(["north", "east", "south", "west"], dtype=object)[code]
+            words[missing] = None
+            cells[f"word {i}"] = words
+        else:
+            number = rng.normal(size=n_rows) + (0.7 * (y == i % 3) if told else 0)
+            number[missing] = np.nan
+            cells[f"number {i}"] = number
+    return pd.DataFrame(cells), np.array(["a", "b", "c"])[y]
+
+
+def peak_mb() -> float:
+    """The most memory this process ever had, with everything that training imports. The figure of `getrusage` may be
+    that of the process that started this one."""
+    import lightning_fabric  # noqa: F401
+
+    import pursuit.methods  # noqa: F401
+
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024 / 1e6
+
+
 def page(records: list[Record]) -> dict[str, str]:
     shown = columns(
         "seconds = seconds|,.1f; rows a second = pace|,.0f; peak memory of all processes, GB = peak_bytes*1e-9|.2f;"
@@ -201,7 +249,12 @@ def page(records: list[Record]) -> dict[str, str]:
         sections[part] = grid(grouped(found, "way", "rows"), shown, "way", "rows")
     steps = columns("microseconds = seconds*1e6|figure; model, MB = model_bytes*1e-6|,.0f")
     sizes = grid(grouped(parts.get("sizes", []), "queries", "labels"), steps, "queries", "labels")
-    return {**sections, "sizes": sizes, "origins": origins(records, "part")}
+    learnt = columns(
+        "fit s = fit_seconds|figure; predict s = predict_seconds|figure; accuracy = accuracy|.3f;"
+        "MB of the table = peak_of_rows_mb|figure; MB at the peak = peak_of_fit_mb|figure"
+    )
+    tables = grid(grouped(parts.get("tables", []), "n_rows", "queries"), learnt, "rows", "columns")
+    return {**sections, "sizes": sizes, "tables": tables, "origins": origins(records, "part")}
 
 
 STUDY = Study(
@@ -212,6 +265,8 @@ STUDY = Study(
         *every(part=["rows"], way=["all cores"], n_rows=(10**5, 10**6, 10**7)),
         *every(part=["nodes"], way=list(WAYS)[3:], n_rows=[3_000_000]),
         *({"part": "sizes", "queries": q, "labels": c} for q in QUERIES for c in N_LABELS if q * c <= MOST_ODDS),
+        {"part": "tables", "n_rows": 1_000_000, "queries": 20},
+        {"part": "tables", "n_rows": 500, "queries": 20_000},
     ],
     measure=measure,
     page=page,

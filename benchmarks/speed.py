@@ -2,11 +2,10 @@
 taken away for moments, so what counts is the median of the rounds' ratios."""
 
 import copy
-import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,7 +21,7 @@ from pursuit.inference.rollout import pursue_in_batches
 from pursuit.inference.stopping import Standing
 from pursuit.research.tasks import find_recipe
 from pursuit.training import Report, train
-from pursuit.training.rows import RowSource
+from pursuit.training.rows import Rows
 from pursuit.vip import VIP
 
 WORLDS: dict[str, Callable[[int], worlds.World]] = {
@@ -46,34 +45,20 @@ EVALUATION_GOAL, SESSION_GOAL_MS, ROUNDS, MNIST_LENGTH = 3.0, 1.0, 3, 6.34
 # ---- how time is measured
 
 
-@dataclass(frozen=True)
-class TrainingPace:
-    histories_per_second: float
-    typical_per_second: float
-    """The same by the median time between reports: moments in which the cores were taken away do not show in it."""
-    start_seconds: float
-    """From the call to the first step: what is made ready, shuffled and copied."""
-
-
-def training_pace(model: VIP, rows: RowSource, stage: Stage, n_steps: int, warmup: int, **options: Any) -> TrainingPace:
+def histories_per_second(model: VIP, rows: Rows, stage: Stage, n_steps: int, warmup: int) -> float:
     """How fast `train` is over `n_steps` steps after `warmup` ones, by the times of its reports; trains the model."""
     marks: list[tuple[int, float]] = []
 
     def mark(report: Report) -> None:
-        marks.append((report.step, time.perf_counter()))
+        if report.step >= warmup:
+            marks.append((report.step, time.perf_counter()))
 
     epochs = (warmup + n_steps) * stage.batch_size / len(rows)
-    began = time.perf_counter()
-    train(model, rows, [replace(stage, epochs=epochs)], run=TrainingRun(on_report=mark), **options)
-    warm = [at for at in marks if at[0] >= warmup]
-    if len(warm) < 2:
-        raise ValueError(f"Training reported {len(warm)} times after its {warmup} steps of warm-up: use more steps.")
-    paces = [(after[1] - before[1]) / (after[0] - before[0]) for before, after in itertools.pairwise(warm)]
-    pace = (warm[-1][1] - warm[0][1]) / (warm[-1][0] - warm[0][0])
-    # What precedes the first step is found by taking the steps up to the first report away.
-    step, reported = marks[0]
-    size = stage.batch_size
-    return TrainingPace(size / pace, size / statistics.median(paces), max(0.0, reported - began - step * pace))
+    train(model, rows, [replace(stage, epochs=epochs)], run=TrainingRun(on_report=mark))
+    if len(marks) < 2:
+        raise ValueError(f"Training reported {len(marks)} times after its {warmup} steps of warm-up: use more steps.")
+    (first, began), (last, ended) = marks[0], marks[-1]
+    return stage.batch_size * (last - first) / (ended - began)
 
 
 def seconds_of(action: Callable[[], Any]) -> float:
@@ -130,7 +115,7 @@ def training(case: str, rounds: int, rows: int, quick: bool) -> Record:
     next(steps(lambda _, known: reference.random_masks(known)))  # the plain loop's warm-up is one quick step
     plain = steps(draw)
     compared = by_turns(
-        lambda: training_pace(copy.deepcopy(model), world.rows, stage, n_steps, warmup).histories_per_second,
+        lambda: histories_per_second(copy.deepcopy(model), world.rows, stage, n_steps, warmup),
         lambda: stage.batch_size * n_plain / seconds_of(lambda: [next(plain) for _ in range(n_plain)]),
         rounds,
     )

@@ -8,19 +8,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pursuit import MLP, ColumnQueries, ModelSpec, PatchQueries, Rows, yes_no
-from pursuit.inference.pursuer import Labels
+from pursuit import ColumnQueries, ModelSpec, PatchQueries, Rows, yes_no
 from pursuit.networks import NetworkSettings
 from pursuit.queries import QuerySet
 from pursuit.research.tasks import digits
 from pursuit.research.tasks.symcat import N_SYMPTOMS, Patients
-from pursuit.training.rows import GeneratedRows
 from pursuit.vip import VIP
 
 MNIST_PIXELS, NOISE = (1, 28, 28), 0.1
 HUFFPOST_WORDS, WORD_SHARE = 1000, 0.03
-AT_A_TIME = 100_000
-"""Rows that are drawn at once to be kept."""
 
 
 @dataclass(frozen=True)
@@ -52,23 +48,16 @@ def huffpost(n_rows: int) -> World:
     """A thousand words, of which a text has a few; ten sections, in each of which other words are frequent."""
     generator = torch.Generator().manual_seed(0)
     yes = WORD_SHARE * 2 * torch.rand(10, HUFFPOST_WORDS, generator=generator)
-    source = YesNoRows(yes, n_rows)
-    return World(yes_no_queries(HUFFPOST_WORDS, mask=False), 10, source.draw(n_rows, generator))
+    return World(yes_no_queries(HUFFPOST_WORDS, mask=False), 10, draw_yes_no(yes, n_rows, generator))
 
 
 def symcat(n_diseases: int, n_rows: int) -> World:
     """Patients drawn as those of SymCAT, from a table of the same size: few symptoms to a disease."""
-    generator = torch.Generator().manual_seed(0)
-    patients = symcat_patients(n_diseases)
-    return World(yes_no_queries(N_SYMPTOMS[n_diseases]), n_diseases, patients.draw(n_rows, generator))
-
-
-def symcat_patients(n_diseases: int) -> Patients:
-    generator = torch.Generator().manual_seed(0)
-    shape = (n_diseases, N_SYMPTOMS[n_diseases])
+    generator, shape = torch.Generator().manual_seed(0), (n_diseases, N_SYMPTOMS[n_diseases])
     yes = torch.rand(shape, generator=generator) * (torch.rand(shape, generator=generator) < 0.05)
     yes[:, 0] += 0.05  # every disease can be noticed
-    return Patients(range(n_diseases), yes)
+    rows = Patients(range(n_diseases), yes).draw(n_rows, torch.Generator().manual_seed(0))
+    return World(yes_no_queries(shape[1]), n_diseases, rows)
 
 
 def digits_in_black_and_white() -> tuple[World, Rows]:
@@ -82,47 +71,11 @@ def digits_in_black_and_white() -> tuple[World, Rows]:
     return World(query_set, 10, train), test
 
 
-class YesNoRows(GeneratedRows):
+def draw_yes_no(yes: Tensor, n_rows: int, generator: torch.Generator) -> Rows:
     """Yes/no answers independent given the label, with P(yes | label) from a table `yes` (C, Q); labels are uniform."""
-
-    def __init__(self, yes: Tensor, n_rows: int):
-        self.yes, self.n_rows, self.n_queries = yes, n_rows, yes.shape[1]
-        self.classes: Labels = range(len(yes))
-
-    @classmethod
-    def random(cls, n_classes: int, n_queries: int, n_rows: int) -> "YesNoRows":
-        return cls(torch.rand(n_classes, n_queries, generator=torch.Generator().manual_seed(0)), n_rows)
-
-    def draw(self, n: int, generator: torch.Generator) -> Rows:
-        device = generator.device
-        y = torch.randint(len(self.yes), (n,), generator=generator, device=device)
-        says_yes = torch.rand(n, self.n_queries, generator=generator, device=device) < self.yes[y]
-        return _rows(says_yes * 2.0 - 1.0, self.n_queries, y)
-
-    def in_memory(self) -> Rows:
-        """Rows drawn once and kept. Filled in parts, so that drawing takes no more memory than the rows."""
-        generator = torch.Generator().manual_seed(1)
-        x, y = torch.empty(self.n_rows, self.n_queries), torch.empty(self.n_rows, dtype=torch.long)
-        for x_part, y_part in zip(x.split(AT_A_TIME), y.split(AT_A_TIME), strict=True):  # views, which are written to
-            part = self.draw(len(y_part), generator)
-            x_part.copy_(part.x)
-            y_part.copy_(part.y)
-        return _rows(x, self.n_queries, y)
-
-    def to(self, device: torch.device) -> "YesNoRows":
-        return YesNoRows(self.yes.to(device), self.n_rows)
-
-    def prior(self, n_classes: int) -> Tensor:
-        return torch.full((n_classes,), 1 / n_classes)
-
-    def fingerprint(self) -> str:
-        return f"yes/no rows of a random table {tuple(self.yes.shape)}, {self.n_rows}"
-
-    def build(self, hidden: tuple[int, ...]) -> VIP:
-        """A fresh model for these rows."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            return VIP.build(ModelSpec(yes_no_queries(self.n_queries), self.classes, MLP(hidden)))
+    y = torch.randint(len(yes), (n_rows,), generator=generator)
+    says_yes = torch.rand(n_rows, yes.shape[1], generator=generator) < yes[y]
+    return _rows(says_yes * 2.0 - 1.0, yes.shape[1], y)
 
 
 def yes_no_queries(n: int, mask: bool = True) -> ColumnQueries:
@@ -130,4 +83,4 @@ def yes_no_queries(n: int, mask: bool = True) -> ColumnQueries:
 
 
 def _rows(x: Tensor, n_queries: int, y: Tensor) -> Rows:
-    return Rows(x, torch.ones(len(y), n_queries, dtype=torch.bool, device=y.device), y)
+    return Rows(x, torch.ones(len(y), n_queries, dtype=torch.bool), y)

@@ -15,7 +15,6 @@ PAPER = pytest.param("paper", marks=pytest.mark.slow)
 QUICK = {
     "calibration": ["heart"],
     "costs": ["heart", "naive-Bayes IP, bits per cost"],
-    "growth": ["8"],
     "guarantees": ["credit"],
     "known_world": ["V-IP"],
     "many_rows": ["plain batches"],
