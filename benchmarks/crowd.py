@@ -58,6 +58,11 @@ class Receipt:
     answers: Answers
     under_way: Answers | None = None
 
+    def confirm(self, revision: int) -> None:
+        """What was sent has been kept."""
+        assert self.under_way is not None
+        self.revision, self.answers, self.under_way = revision, self.under_way, None
+
 
 @dataclass
 class Ledger:
@@ -139,7 +144,9 @@ class Person:
         status, found = await self.connection.call("POST", path, {**body, "revision": session["revision"]})
         took = time.perf_counter() - began
         if self._is_well(status, found):
-            self._confirm(found)
+            receipt.confirm(found["revision"])
+            self.session = found
+            self.ledger.n_confirmed += 1
         return took
 
     async def come_back(self, until: float) -> None:
@@ -162,18 +169,11 @@ class Person:
             return
         receipt = self.ledger.receipts[session_id]
         if found["revision"] == receipt.revision + 1 and receipt.under_way is not None:
-            receipt.revision, receipt.answers, receipt.under_way = found["revision"], receipt.under_way, None
+            receipt.confirm(found["revision"])
             self.ledger.n_kept_unconfirmed += 1
         elif found["revision"] != receipt.revision:
             self.ledger.errors.append(f"revision {found['revision']} after {receipt.revision} was confirmed")
         self.session = found
-
-    def _confirm(self, found: dict[str, Any]) -> None:
-        receipt = self.ledger.receipts[found["id"]]
-        assert receipt.under_way is not None
-        receipt.revision, receipt.answers, receipt.under_way = found["revision"], receipt.under_way, None
-        self.session = found
-        self.ledger.n_confirmed += 1
 
     def _is_well(self, status: int, found: dict[str, Any]) -> bool:
         if status not in (200, 201):
