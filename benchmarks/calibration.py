@@ -1,7 +1,5 @@
-"""How far beliefs can be trusted where chains stop: on tables, on tasks with their recipes, and for trained models of
-`mnist` or `symcat-200` (`--run part=mnist folder=results/mnist-gpu/seed-0`), whose beliefs are then fitted to rows that
-they did not learn from. All are measured with beliefs as learnt, with one temperature, and with temperatures by the
-number of answers."""
+"""How far beliefs can be trusted where chains stop, on tables and on tasks with their recipes: as learnt, with one
+temperature, and with temperatures by the number of answers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,14 +11,13 @@ import torch
 from benchmarks.common import TARGETS, at_stop, bins_of, expected_error, read_table, split
 from benchmarks.report import NOTHING, RESULTS, Record, columns, grid, grouped, origins, wanted
 from benchmarks.study import Study
-from pursuit import Rows, VIPClassifier, load
+from pursuit import Rows, VIPClassifier
 from pursuit.research.experiments.paper import INFORMATION, STRAIGHT_THROUGH, PaperRun, read_records
 from pursuit.research.tasks import load_task
 from pursuit.training.calibration import fit_temperature
 
-HELD_OUT, MOST_TEST, MOST_IMAGES = 0.1, 3000, 1000
-"""Share of the training rows that beliefs are fitted to where the recipe holds out none, and test rows that are
-measured at most: of images fewer, because a processor takes long for each."""
+HELD_OUT = 0.1
+"""Share of the training rows that beliefs are fitted to where the recipe holds out none."""
 TARGET, GOALS = 0.015, ("digits", "animals", "symcat-200", "mnist")
 REPRODUCED = {"mnist": STRAIGHT_THROUGH, "symcat-200": INFORMATION}
 """Tasks whose results by a recipe for a GPU say how far beliefs can be trusted at the stop, as they were learnt."""
@@ -69,22 +66,6 @@ def trained(part: str, seed: int, **settings: Any) -> tuple[VIPClassifier, Rows,
     return model, model.judging, model.rows(task.X_test, task.y_test, initially_known=task.initially_known_test)
 
 
-def given(name: str, folder: str) -> tuple[VIPClassifier, Rows, Rows]:
-    """A trained model, rows that it did not learn from, and test rows."""
-    model, task = load(folder), load_task(name, 0)
-    assert isinstance(model, VIPClassifier)
-    if task.y_train is None:  # patients are drawn
-        _, judging = task.X_train.hold_out(1.0, 2000, seed=20_230)
-    elif "held_out" in model.notes_.get("task", {}):
-        held_out = task.hold_out(0.1).held_out
-        judging = model.rows(held_out.X_test[:MOST_IMAGES], held_out.y_test[:MOST_IMAGES])
-    else:
-        raise ValueError(f"{folder} learnt from all training rows of {name}, so that none is left to calibrate on.")
-    most = MOST_TEST if model.model_.query_set.patches is None else MOST_IMAGES
-    known = None if task.initially_known_test is None else task.initially_known_test[:most]
-    return model, judging, model.rows(task.X_test[:most], task.y_test[:most], initially_known=known)
-
-
 def in_each_manner(model: VIPClassifier, judging: Rows, rows: Rows) -> Iterator[tuple[str, np.ndarray, Any]]:
     """Where test rows stop with beliefs of each manner, and the rule that was chosen with these."""
     as_learnt = torch.ones(len(model.model_.query_set) + 1)
@@ -97,15 +78,12 @@ def in_each_manner(model: VIPClassifier, judging: Rows, rows: Rows) -> Iterator[
         yield name, stopped(model, rows), model.stopping_rule()
 
 
-def measure(
-    part: str, seeds: Sequence[int] = (2, 3), folder: str | None = None, settings: Record | None = None
-) -> Record:
+def measure(part: str, seeds: Sequence[int] = (2, 3), settings: Record | None = None) -> Record:
     """What each manner gives on the test rows of all seeds together."""
     found: dict[str, list[tuple[np.ndarray, str]]] = {manner: [] for manner in MANNERS}
     settings = {"calibration": HELD_OUT, **(settings or {})} if part in TARGETS else settings or {}
-    for seed in [0] if folder else seeds:
-        models = given(part, folder) if folder else trained(part, seed, **settings)
-        for manner, stops, rule in in_each_manner(*models):
+    for seed in seeds:
+        for manner, stops, rule in in_each_manner(*trained(part, seed, **settings)):
             found[manner].append((stops, str(rule)))
     manners = {
         manner: {
@@ -115,7 +93,7 @@ def measure(
         }
         for manner, each in found.items()
     }
-    return {"rows": sum(len(stops) for stops, _ in found["one"]), "is_given": bool(folder), "manners": manners}
+    return {"rows": sum(len(stops) for stops, _ in found["one"]), "manners": manners}
 
 
 def page(records: list[Record]) -> dict[str, str]:
