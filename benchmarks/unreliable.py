@@ -4,7 +4,6 @@ several rates. Then: how often honest rows are found unusual, and how often rows
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -112,29 +111,34 @@ def pixels(seed: int) -> tuple[VIPClassifier, Rows, Rows]:
 
 def measure(kind: str, part: str, seeds: Sequence[int] = (0, 1)) -> Record:
     """Rates of a kind of training, over the test rows of all seeds; or alarms."""
-    of_seeds: list[Any] = []
-    splits: list[float] = []
+    return all_alarms(part, seeds) if kind == "alarms" else all_rates(part, seeds, is_wary=kind == "wary")
+
+
+def all_rates(part: str, seeds: Sequence[int], is_wary: bool) -> Record:
+    of_seeds, n_rows = [], 0
     for seed in seeds:
-        if kind == "alarms":
-            model, rows, other = pixels(seed) if part == PIXELS else (*trained(part, seed)[::2], None)
-            kinds = odd_rows(model, rows, seed) | ({} if other is None else {"inverted": other})
-            of_seeds.append({name: alarms(model, one) for name, one in kinds.items()})
-            if len(rows) >= 2 * N_LIMITS and model.model_.answer_model is not None:
-                splits += alarms_by_other_limits(model, rows, seed)
-            continue
-        model, _, rows = trained(part, seed, **({"unreliable": MET} if kind == "wary" else {}))
-        changed = [as_people_answer(rows, model, Unreliable(*rate), seed) for rate in RATES]
-        of_seeds.append([(stopped(model, one), wrong) for one, wrong in changed] + [len(rows)])
-    if kind == "alarms":
-        above = [share > 0.01 for share in splits]
-        resampled = {"mean": float(np.mean(splits)), "above": float(np.mean(above))} if splits else None
-        return {"resampled": resampled} | {
-            name: {key: np.sum([one[name][key] for one in of_seeds], axis=0).tolist() for key in ("rows", *WHEN)}
-            for name in of_seeds[0]
-        }
-    *rates, n_rows = zip(*of_seeds, strict=True)
-    found = [{"withheld": w, "wrong": r, **at_rate(each)} for (w, r), each in zip(RATES, rates, strict=True)]
-    return {"rows": sum(n_rows), "rates": found}
+        model, _, rows = trained(part, seed, **({"unreliable": MET} if is_wary else {}))
+        changed = (as_people_answer(rows, model, Unreliable(*rate), seed) for rate in RATES)
+        of_seeds.append([(stopped(model, one), wrong) for one, wrong in changed])
+        n_rows += len(rows)
+    by_rate = zip(RATES, zip(*of_seeds, strict=True), strict=True)
+    return {"rows": n_rows, "rates": [{"withheld": w, "wrong": r, **at_rate(each)} for (w, r), each in by_rate]}
+
+
+def all_alarms(part: str, seeds: Sequence[int]) -> Record:
+    of_seeds, splits = [], []
+    for seed in seeds:
+        model, rows, other = pixels(seed) if part == PIXELS else (*trained(part, seed)[::2], None)
+        kinds = odd_rows(model, rows, seed) | ({} if other is None else {"inverted": other})
+        of_seeds.append({name: alarms(model, one) for name, one in kinds.items()})
+        if len(rows) >= 2 * N_LIMITS and model.model_.answer_model is not None:
+            splits += alarms_by_other_limits(model, rows, seed)
+    above = [share > 0.01 for share in splits]
+    resampled = {"mean": float(np.mean(splits)), "above": float(np.mean(above))} if splits else None
+    return {"resampled": resampled} | {
+        name: {key: np.sum([one[name][key] for one in of_seeds], axis=0).tolist() for key in ("rows", *WHEN)}
+        for name in of_seeds[0]
+    }
 
 
 # ---- what the page says
