@@ -114,13 +114,13 @@ def origins(records: Iterable[Record], *keys: str) -> str:
 
 
 def where(device: str = "cpu") -> Record:
-    """What computed a figure: commit, versions, machine and device."""
+    """What computed a figure: commit, versions, machine, device and processor."""
     from pursuit.research.experiments.results import provenance  # imports torch, which pages do without
 
-    return provenance(device)
+    return {**provenance(device), "processor": _processor()}
 
 
-def cpu() -> str:
+def _processor() -> str:
     """The name of the processor, if the system gives it."""
     try:
         lines = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout.splitlines()

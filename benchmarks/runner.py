@@ -27,7 +27,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import RESULTS, Record, cpu, significant, where
+from benchmarks.report import RESULTS, Record, significant, where
 from benchmarks.study import Run, Study, source_of_code
 
 ELSEWHERE = Path("results") / "benchmarks"
@@ -161,7 +161,7 @@ def kin(run: Run) -> str:
 
 
 def finish(study: Study, run: Run, found: Record, folder: Path, note: str | None) -> None:
-    place = {**where(str(run.get("device", "cpu"))), "processor": cpu(), **({"note": note} if note else {})}
+    place = {**where(str(run.get("device", "cpu"))), **({"note": note} if note else {})}
     record = {**run, "source": source_of_code(), **found, "where": place}
     study.write(run, significant(record), folder)
 

@@ -209,11 +209,11 @@ def page(measured: dict[str, Any]) -> str:
 
 
 def _record(found: dict[str, Any]) -> None:
-    from benchmarks.report import RESULTS, cpu, where
+    from benchmarks.report import RESULTS, where
 
     from fuzz.page import save
 
-    save({**found, "where": {**where("cpu"), "processor": cpu()}}, page, "api-fuzzing", RESULTS)
+    save({**found, "where": where()}, page, "api-fuzzing", RESULTS)
 
 
 def _command() -> int:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.report import RESULTS, cpu, significant, table, where
+from benchmarks.report import RESULTS, significant, table, where
 
 from pursuit.files import write_whole
 
@@ -35,11 +35,11 @@ def counted(seed: int, counts: "dict[Target, Count]") -> dict[str, Any]:
             "seconds": count.seconds,
             "found": count.bad[:20],
             "seed": seed,
-            "commit": _where()["commit"],
+            "commit": where()["commit"],
         }
         for target, count in counts.items()
     }
-    return {"where": _where(), "targets": targets}
+    return {"where": where(), "targets": targets}
 
 
 def record_kills(seed: int, kills: "Sequence[Kill]", into: Path = RESULTS) -> None:
@@ -51,11 +51,7 @@ def record_kills(seed: int, kills: "Sequence[Kill]", into: Path = RESULTS) -> No
         plan["kills"] += kill.n_kills
         plan["exact"] += kill.is_exact and kill.is_log_whole
         plan["before the first report"] += sum(n < 2 for n in kill.n_reports)
-    put("kills", {"where": _where(), "seed": seed, "plans": by_plan}, into)
-
-
-def _where() -> dict[str, Any]:
-    return {**where("cpu"), "processor": cpu()}
+    put("kills", {"where": where(), "seed": seed, "plans": by_plan}, into)
 
 
 def put(part: str, values: dict[str, Any], into: Path = RESULTS) -> None:
