@@ -11,9 +11,10 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.crowd import LOST_CONNECTION, Ledger, Person, Server, hellos_per_second
 from benchmarks.report import Record, columns, grid, grouped, met, origins
-from benchmarks.speed import quantile
 from benchmarks.study import Study, every
 from pursuit.cli.served_models import default_models
 
@@ -99,7 +100,7 @@ def measure(
         "n_steps": len(load.steps),
         "n_begins": len(load.begins),
         "steps_per_second": len(load.steps) / took,
-        **{f"{name}_ms": 1000 * quantile(load.steps, share) for name, share in SHARES.items()},
+        **{f"{name}_ms": 1000 * float(np.quantile(load.steps, share)) for name, share in SHARES.items()},
         "slowest_ms": 1000 * max(load.steps),
         "cpu_ms": 1000 * used / (len(load.steps) + len(load.begins)) if workers == 1 else None,
     }

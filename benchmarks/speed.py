@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -72,16 +73,11 @@ def session_steps(session: Session, answers: Sequence[Any], n_steps: int) -> lis
     return [seconds_of(lambda: session.tell(answers[session.ask().query])) for _ in range(n_steps)]
 
 
-def quantile(values: Sequence[float], share: float) -> float:
-    """The value that the share `share` of the values does not exceed."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
 def latencies(sessions: Sequence[Sequence[float]]) -> dict[str, float]:
     """Of all steps but those of the first session, which warms up."""
     times = [step for steps in sessions[1:] for step in steps]
-    return {"p50_ms": 1e3 * quantile(times, 0.5), "p99_ms": 1e3 * quantile(times, 0.99), "steps": len(times)}
+    p50, p99 = (1e3 * float(np.quantile(times, share)) for share in (0.5, 0.99))
+    return {"p50_ms": p50, "p99_ms": p99, "steps": len(times)}
 
 
 def by_turns(library: Callable[[], float], per_row: Callable[[], float], rounds: int) -> Record:
