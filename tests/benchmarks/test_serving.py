@@ -4,28 +4,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from benchmarks import crowd, serving
-from pursuit.methods import METHODS
 from pursuit.web.serving.store import SessionRecord, Store
+from served import letters_model
 
 pytestmark = pytest.mark.programs
 
 
 @pytest.fixture(scope="module")
 def letters(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 3, 200)
-    frame = pd.DataFrame(
-        {f"q{i}": np.where(rng.random(200) < 0.3 + 0.2 * ((y + i) % 3), "yes", "no") for i in range(12)}
-    )
-    folder = tmp_path_factory.mktemp("models") / "letters"
-    model = METHODS["naive-bayes"].build(None, random_state=0, stop="confidence=0.9999")
-    model.fit(frame, np.array([*"abc"])[y]).save(folder)
-    return folder
+    return letters_model(tmp_path_factory.mktemp("models") / "letters")
 
 
 def in_thread(function: Any, **settings: Any) -> Any:
