@@ -2,7 +2,6 @@
 
 import shutil
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -136,25 +135,14 @@ def samples(estimator: Any) -> Any:
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
     """The address of a server with all models, as long as it is needed."""
-    import uvicorn
-
-    from pursuit.web.serving.app import make_app
     from pursuit.web.serving.models import load_models
-    from pursuit.web.serving.store import Store
+    from served import running
 
     for name, make in MODELS.items():
         make().save(folder / name)
     models = load_models([folder / name for name in MODELS], None, measure, samples)
-    app = make_app(models, Store(f"sqlite:///{folder / 'sessions.sqlite'}"))
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join(10)
+    with running(models, f"sqlite:///{folder / 'sessions.sqlite'}") as client:
+        yield f"http://127.0.0.1:{client.base_url.port}"
 
 
 @dataclass

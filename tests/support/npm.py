@@ -3,18 +3,15 @@
 import json
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from filelock import FileLock
 
-from browsing import ARGUMENTS, CHROMIUM
+from browsing import ARGUMENTS, CHROMIUM, files_of
 
 FOLDER = Path(__file__).parents[2] / ".cache" / "npm"
 NODE, NPM = shutil.which("node"), shutil.which("npm")
@@ -56,22 +53,14 @@ def _made(name: str, arguments: list[str]) -> Path:
 def opened(folder: Path, content: str = "") -> Iterator[Any]:
     """A page in Chromium beside the files of a folder, which a server of its own gives."""
     (folder / "client.html").write_text(f'<!doctype html><meta charset="utf-8">{content}', encoding="utf-8")
-    files = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=str(folder)))
-    threading.Thread(target=files.serve_forever, daemon=True).start()
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright:
+    with files_of(folder) as origin, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
         page = browser.new_page()
-        page.goto(f"http://127.0.0.1:{files.server_port}/client.html")
+        page.goto(f"{origin}/client.html")
         yield page
         browser.close()
-    files.shutdown()
-
-
-class _Files(SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        pass
 
 
 def node(script: str, folder: Path, **data: Any) -> Any:
