@@ -103,7 +103,6 @@ def start(folder: Path, seeds: list[int]) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, str(script)], stdout=subprocess.DEVNULL)
 
 
-@pytest.mark.programs
 def test_a_runner_that_is_killed_goes_on_where_it_stopped(tmp_path: Path) -> None:
     path, first = tmp_path / "out" / "toy.json", start(tmp_path, [0, 1, 2])
     while not path.exists() and first.poll() is None:
@@ -119,7 +118,6 @@ def test_a_runner_that_is_killed_goes_on_where_it_stopped(tmp_path: Path) -> Non
     assert all(n_begun[f"{one['name']}-{one['seed']}-3"] == 1 for one in kept)
 
 
-@pytest.mark.programs
 def test_two_runners_at_once_lose_nothing(tmp_path: Path) -> None:
     runners = [start(tmp_path, [0, 1]), start(tmp_path, [2, 3])]
     assert [one.wait() for one in runners] == [0, 0]
