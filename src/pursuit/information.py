@@ -54,6 +54,7 @@ MOST = 2**14
 ROUNDING = 1e-5
 """Expected bits below this are rounding errors of single precision, and count as 0: divided by a small cost they would
 look large."""
+TINY = torch.finfo(torch.float32).tiny
 AT_ONCE, AT_ONCE_ON_GPU = 2**17, 2**27
 """Number of log odds computed at once; on a CPU they should stay in its cache."""
 COUNTED_AT_ONCE = 4096
@@ -178,8 +179,9 @@ class AnswerModel(nn.Module):
 
     def holds(self, x: Tensor, available: Tensor) -> Tensor:
         """Which of the A answers with log odds each row gives: (B, A) bool."""
-        given = self.outcomes.holds(x)[:, self.further] & available[:, self.query_of[: len(self.further)]]
-        return torch.cat([given, self._has_none(x, available)[:, self.maybe_missing]], dim=1)
+        given = self.outcomes.holds(x).T.index_select(0, self.further)
+        given &= available.T.contiguous().index_select(0, self.query_of[: len(self.further)])
+        return torch.cat([given, self._has_none(x, available).T[self.maybe_missing]]).T
 
     def _has_none(self, x: Tensor, available: Tensor) -> Tensor:
         """Where rows have no answer (B, Q), or the answer "not given" to queries that allow it."""
@@ -193,6 +195,8 @@ class AnswerModel(nn.Module):
 
     def _terms(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         """b (B, A) and u (B, A, rank), from the network's outputs."""
+        if not self.settings.rank:
+            return outputs.float(), outputs.new_empty(len(outputs), self.n_odds, 0)
         b, u = outputs.split([self.n_odds, self.n_odds * self.settings.rank], dim=1)
         return b.float(), u.unflatten(1, (self.n_odds, self.settings.rank))
 
@@ -208,14 +212,17 @@ class AnswerModel(nn.Module):
         """The negative log likelihood of the answers to all queries not yet `asked`, given the label `y`: nats a query.
         Rows may have a `weight` (B,) of mean 1; rows without a label (-1) do not count."""
         b, u = self._terms(outputs)
-        log_odds = self.table.T[y] + b + (u.float() * self.label_vectors[y][:, None]).sum(dim=2)
-        log_odds = log_odds.clamp(-LARGEST, LARGEST)  # (B, A)
-        holds = self.holds(x, available)
-        log_probability = self._by_query(log_odds * holds) - (1 + self._by_query(log_odds.exp())).log()
+        if self.settings.rank:
+            b = b + (u.float() * self.label_vectors[y][:, None]).sum(dim=2)
+        # The B numbers of an answer lie together: sums over answers are then sums of long rows.
+        log_odds = self.table.index_select(1, y.clamp(min=0)) + b.T.contiguous()  # (A, B)
+        log_odds = F.hardtanh(log_odds, -LARGEST, LARGEST)  # whose gradient takes less time than that of clamp
+        given = self._by_query(log_odds * self.holds(x, available).T.float(), dim=0)
+        log_probability = given - (1 + self._by_query(log_odds.exp(), dim=0)).log()  # (Q, B)
         # A missing answer to a query that was never missing in the counted rows is left out.
-        foreseen = available.index_fill(1, self.untold, True) & ~asked & (y >= 0)[:, None]
+        foreseen = (available.index_fill(1, self.untold, True) & ~asked & (y >= 0)[:, None]).T
         told = log_probability * foreseen
-        told = told if weight is None else told * weight[:, None]
+        told = told if weight is None else told * weight
         return -told.sum() / foreseen.sum().clamp(min=1)
 
     @torch.no_grad()
@@ -231,10 +238,7 @@ class AnswerModel(nn.Module):
             log_posterior = log_posterior.gather(1, labels).log_softmax(dim=1)
             sampled = labels, self.table.T.contiguous()  # (C, A)
         elif self._is_separable(outputs):
-            at_once = max(1, AT_ONCE // max(1, self.n_queries * log_posterior.shape[1]))
-            parts = zip(outputs.split(at_once), log_posterior.split(at_once), strict=True)
-            bits = torch.cat([self._nats_separately(b, of_labels.exp()) for b, of_labels in parts]) / math.log(2)
-            return F.threshold(bits, ROUNDING, 0.0)
+            return F.threshold(self._nats_separately(outputs, log_posterior.exp()) / math.log(2), ROUNDING, 0.0)
         n_odds = self.n_odds * log_posterior.shape[1]
         at_once = max(1, (AT_ONCE_ON_GPU if outputs.is_cuda else AT_ONCE) // max(1, n_odds))
         nats = []
@@ -270,44 +274,55 @@ class AnswerModel(nn.Module):
 
     @torch.no_grad()
     def keep_weights(self) -> None:
-        """Precompute the labels' factor of the odds; the weights must not change afterwards. With rank 0 all odds are a
-        product of a factor of the history and one of the label. Kept are the index of each of the K odds of a query
-        (Q, K), the odds (Q, K, C), zero-padded, the odds times their logarithms, and a mask of unseen answers
-        (Q, 1, K)."""
-        if self.settings.rank or self.table.is_cuda or self.odds_of_query.numel() > 2 * self.n_odds:
-            return
+        """Precompute the labels' factor of the odds; the weights must not change afterwards."""
+        if self._has_factors():
+            self._of_labels = self._factors_of_labels()
+
+    def _has_factors(self) -> bool:
+        """Whether odds are a product of a factor of the history and one of the label, and padding adds few of them."""
+        return not self.settings.rank and not self.table.is_cuda and self.odds_of_query.numel() <= 2 * self.n_odds
+
+    def _factors_of_labels(self) -> tuple[Tensor, ...]:
+        """The labels' factor of the odds, for queries of K odds each: the index of each (Q, K), the odds (Q, K, C),
+        zero-padded, the odds times their logarithms, and a mask of unseen answers (Q, K, 1)."""
         place = self.odds_of_query.clamp(min=0)
         table = self.table[place]
         odds = table.exp() * (self.odds_of_query >= 0)[:, :, None]
-        self._of_labels = place, odds, odds * table, torch.isin(self.odds_of_query, self.untold_odds)[:, None]
+        return place, odds, odds * table, torch.isin(self.odds_of_query, self.untold_odds)[:, :, None]
 
     def _is_separable(self, outputs: Tensor) -> bool:
-        """Whether the parts of the labels are computed, and no odds are clamped."""
-        if self._of_labels is None or not outputs.numel():
+        """Whether odds have factors, and none are clamped."""
+        if not outputs.numel() or not self._has_factors():
             return False
         return bool(outputs.abs().max() + self.table.abs().max() <= LARGEST)
 
     def _nats_separately(self, b: Tensor, posterior: Tensor) -> Tensor:
-        """The same from b (B, A) alone, for separable odds: sums over labels are products of matrices, one of each
-        query. In what follows, K numbers of a query are those of its answers but the first."""
-        assert self._of_labels is not None
-        place, of_label, logs, is_untold = self._of_labels
-        b = b.float().index_select(1, place.flatten()).unflatten(1, place.shape).transpose(0, 1)  # (Q, B, K)
-        of_history = b.exp()
-        total = torch.baddbmm(b.new_ones(()), of_history, of_label)  # (Q, B, C)
+        """The information (B, Q) from b (B, A) alone, for odds that have factors: sums over labels are products of
+        matrices, one of each query, a few queries at a time."""
+        factors = self._of_labels or self._factors_of_labels()
+        b, posterior = b.float().T.contiguous(), posterior.T.contiguous()  # the B numbers of an answer lie together
+        at_once = max(1, AT_ONCE // max(1, len(posterior), factors[0].shape[1]) // b.shape[1])
+        parts = zip(*(factor.split(at_once) for factor in factors), strict=True)
+        with torch.autocast(b.device.type, enabled=False):
+            return torch.cat([self._nats_of(b, posterior, *part) for part in parts]).T
+
+    def _nats_of(
+        self, b: Tensor, posterior: Tensor, place: Tensor, odds: Tensor, logs: Tensor, is_untold: Tensor
+    ) -> Tensor:
+        """The information (q, B) of some queries, from b (A, B), the posterior (C, B) and their part of the labels'
+        factors."""
+        of_history = b.index_select(0, place.flatten()).unflatten(0, place.shape).exp_()  # (q, K, B)
+        total = torch.baddbmm(b.new_ones(()), odds.mT, of_history)  # (q, C, B)
         log_total = total.log()
         share = torch.div(posterior, total, out=total)
-        mixed = (share @ of_label.mT).mul_(of_history)  # (Q, B, K): P(a | S)
-        weighed = (share @ logs.mT).mul_(of_history).add_(b * mixed)
-        seen = torch.special.entr(mixed).add_(weighed)
-        noise = (log_total.transpose(0, 1) @ posterior[:, :, None])[:, :, 0].T  # (Q, B)
+        noise = (log_total * posterior).sum(dim=1)  # (q, B)
+        mixed = odds @ share  # (q, K, B): P(a | S) but for the factor of the history, as what follows
+        seen = torch.baddbmm(mixed.clamp(min=TINY).log_().mul_(mixed), logs, share, beta=-1)
         if len(self.untold):
-            unseen = (share.mul_(log_total) @ of_label.mT).mul_(of_history)
-            noise = noise - (unseen * is_untold).sum(dim=2)
-            seen = seen * ~is_untold
-        first = (1 - mixed.sum(dim=2)).clamp(min=0)
-        nats = seen.sum(dim=2) + torch.special.entr(first) - noise
-        return nats.clamp_(min=0).T
+            noise -= (odds @ share.mul_(log_total)).mul_(of_history).mul_(is_untold).sum(dim=1)
+            seen.mul_(~is_untold)
+        first = (1 - mixed.mul_(of_history).sum(dim=1)).clamp_(min=0)
+        return (seen.mul_(of_history).sum(dim=1) + torch.special.entr(first) - noise).clamp_(min=0)
 
     def _log_odds(self, outputs: Tensor, label_vectors: Tensor, table: Tensor) -> Tensor:
         """The log odds of all answers (B, A, c) under the labels of these vectors and columns of the table: all labels,
@@ -316,16 +331,16 @@ class AnswerModel(nn.Module):
         log_odds = (u @ label_vectors.mT.to(u.dtype)).float()
         return log_odds.add_(table).add_(b[:, :, None]).clamp_(-LARGEST, LARGEST)
 
-    def _by_query(self, values: Tensor) -> Tensor:
-        """Sum over the answers of each query: (B, A, ...) to (B, Q, ...)."""
+    def _by_query(self, values: Tensor, dim: int = 1) -> Tensor:
+        """Sum over the answers of each query: (B, A, ...) to (B, Q, ...), or along another dimension."""
         if self.has_one_odds_each:
             return values
-        total = values.new_zeros(len(values), self.n_queries, *values.shape[2:])
+        total = values.new_zeros(*values.shape[:dim], self.n_queries, *values.shape[dim + 1 :])
         if values.numel() >= FEW_VALUES * self.n_odds:
-            return total.index_add(1, self.query_of, values)
+            return total.index_add(dim, self.query_of, values)
         # index_add works answer by answer, which is slow where each has few values.
-        place = self.query_of.view(1, -1, *[1] * (values.dim() - 2))
-        return total.scatter_add(1, place.expand_as(values), values)
+        place = self.query_of.view(-1, *[1] * (values.dim() - dim - 1))
+        return total.scatter_add(dim, place.expand_as(values), values)
 
     def _of_query(self, values: Tensor) -> Tensor:
         """The value of its query for each answer: (B, Q, ...) to (B, A, ...)."""
@@ -356,9 +371,9 @@ class AnswerModel(nn.Module):
         log_p = (log_share + log_posterior.float()[:, None]).logsumexp(dim=2)  # (B, K + 1)
         log_p[:, 1:].masked_fill_(torch.isin(place, self.untold_odds) & is_real, -torch.inf)
         log_p = log_p.log_softmax(dim=1)
-        given = self.holds(x, torch.ones(len(x), self.n_queries, dtype=torch.bool, device=x.device))
-        held = given[rows, place] & is_real  # at most one; none is the first answer
-        answer = torch.where(held.any(dim=1), held.int().argmax(dim=1) + 1, 0)
+        held = self.outcomes.held(query[:, None], x.flatten(1), rows[:, 0])[1]  # at most one
+        given_none = is_real.sum(dim=1) * self.is_told[query]  # the last answer, if there is that one
+        answer = torch.where(held.any(dim=1), held.int().argmax(dim=1), given_none)
         p, surprise = log_p.exp(), -log_p.clamp(min=-LARGEST)
         expected = (p * surprise).sum(dim=1)
         variance = (p * surprise**2).sum(dim=1) - expected**2

@@ -189,8 +189,9 @@ class VIP(QuerierClassifier):
         """The surprise of the answers in `history.x` to a `query` (B,) of each row that is not known yet, its
         expectation and its variance: (B, 3), in nats."""
         assert self.answer_model is not None
-        outputs = self.read(self.network_input(history.x, history.known))
-        return self.answer_model.answer_surprise(outputs, self.log_posterior(history), history.x, query)
+        encoded = self.network_input(history.x, history.known)
+        log_posterior = self.log_probabilities(self.classifier(encoded), history.n_known)
+        return self.answer_model.answer_surprise(self.read(encoded), log_posterior, history.x, query)
 
     def to_config(self) -> dict[str, Any]:
         answers = None if self.answer_model is None else self.answer_model.to_config()

@@ -131,7 +131,7 @@ def test_information_is_what_the_answers_would_change(
     settings = AnswerSettings(rank=rank, n_bins=3)
     model, outputs, log_posterior = random_model(query_set, rows, settings, size, seed)
     bits, before = model.information(outputs, log_posterior), log_posterior.exp()
-    model.keep_weights()  # with a rank of 0 it is computed in another way from then on
+    model.keep_weights()  # with a rank of 0, what depends on labels alone is computed once
     torch.testing.assert_close(model.information(outputs, log_posterior), bits, atol=2e-5, rtol=0)
     for query in range(len(query_set)):
         probability, after = model.after_answers(outputs, log_posterior, query)
@@ -173,10 +173,11 @@ def test_where_nothing_can_differ_there_is_nothing_to_learn() -> None:
     assert model.loss(outputs, rows.x, rows.y, rows.available, torch.zeros(5, 2, dtype=torch.bool)) == 0
 
 
-def test_nothing_is_lost_by_computing_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("rank", [0, 2])
+def test_nothing_is_lost_by_computing_in_parts(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
     query_set = make_columns(MIXED)
     rows = make_rows(query_set, 37, missing=0.2, n_classes=N_CLASSES)
-    model, outputs, log_posterior = random_model(query_set, rows)
+    model, outputs, log_posterior = random_model(query_set, rows, AnswerSettings(rank=rank))
     wanted = model.information(outputs, log_posterior)
     for at_once in (1, 3 * model.table.numel()):
         monkeypatch.setattr(information, "AT_ONCE", at_once)
