@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pursuit.queries.column import Choice, Number, Query
@@ -84,10 +83,6 @@ def quantile_edges(numbers: np.ndarray, n_pieces: int) -> tuple[float, ...]:
     return tuple(round_edges(edges).tolist()) if len(edges) > 2 else ()
 
 
-MOST_OWNED = 2**20
-"""Up to this many numbers, a matrix maps queries to inputs."""
-
-
 class Place(NamedTuple):
     """Where the answers to B queries stand."""
 
@@ -104,7 +99,6 @@ class OwnInputs(nn.Module):
     """
 
     spans: Tensor
-    input_is_of_query: Tensor | None
     of_query: Tensor
 
     def __init__(self, columns: Sequence[Choice | Number], mask: bool):
@@ -127,10 +121,6 @@ class OwnInputs(nn.Module):
         self.register_buffer("spans", torch.tensor([self.starts, self.widths]), persistent=False)
         # (n_shown,) the query whose answer each input shows
         self.register_buffer("of_query", torch.cat([query_of_feature, self.code.query]), persistent=False)
-        owned = None
-        if len(columns) * self.n_shown <= MOST_OWNED:
-            owned = F.one_hot(self.of_query, len(columns)).T.float().contiguous()
-        self.register_buffer("input_is_of_query", owned, persistent=False)  # (Q, n_shown)
 
     @property
     def n_inputs(self) -> int:
@@ -148,10 +138,7 @@ class OwnInputs(nn.Module):
         """Whether the query of each input that shows answers is `known` (B, Q): (B, n_shown)."""
         if self.has_one_feature_each and not self.code.n_inputs:
             return known
-        if self.input_is_of_query is None:
-            return known[:, self.of_query]
-        # A product, whose gradient takes less time than that of indexing.
-        return (known @ self.input_is_of_query.to(known.dtype)).to(known.dtype)
+        return known.index_select(1, self.of_query)  # whose gradient takes less time than that of indexing
 
     def shown(self, values: Tensor) -> Tensor:
         """The `values` of features, of any shape, as the input shows them once they are known."""
