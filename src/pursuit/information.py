@@ -213,7 +213,8 @@ class AnswerModel(nn.Module):
         Rows may have a `weight` (B,) of mean 1; rows without a label (-1) do not count."""
         b, u = self._terms(outputs)
         if self.settings.rank:
-            b = b + (u.float() * self.label_vectors[y][:, None]).sum(dim=2)
+            with torch.autocast(b.device.type, enabled=False):
+                b = b + (u.float() @ self.label_vectors[y][:, :, None])[:, :, 0]
         # The B numbers of an answer lie together: sums over answers are then sums of long rows.
         log_odds = self.table.index_select(1, y.clamp(min=0)) + b.T.contiguous()  # (A, B)
         log_odds = F.hardtanh(log_odds, -LARGEST, LARGEST)  # whose gradient takes less time than that of clamp
