@@ -95,7 +95,7 @@ class AnswerEffect:
     number: tuple[float, float] | None = None
     """Where a number is predicted: what is expected before and after this answer."""
     low: str | None = None
-    """Of answers in a range: above what they lie, in words; of whole numbers up to `high`, the least of them."""
+    """The lower end of a range of answers, in words: exclusive, but inclusive for whole numbers with a `high`."""
     high: str | None = None
     text_of_number: str = ""
     """What is believed of the number before and after it, in words."""

@@ -259,9 +259,9 @@ NO_SEPARATOR = "\x1f"
 SNIFFED_CHARACTERS, SNIFFED_ROWS = 1 << 20, 50
 """How much of a file is looked at to find its separator."""
 QUALTRICS_ID = '"ImportId":'
-"""In every cell of the third line of a file from Qualtrics, below names and wordings."""
+"""Marks the cells of the third line of a Qualtrics file, below names and wordings."""
 FEWEST_BELOW = 3
-"""With fewer rows below it, a row is no further header line."""
+"""A further header line is only recognised above at least this many rows."""
 LONGEST_HEADER = 1 << 24
 """Characters of a header line that are read even where it is longer than that."""
 SPREADSHEET_ERRORS = ("#DIV/0!", "#REF!", "#VALUE!", "#NAME?", "#NUM!", "#NULL!", "#BEZUG!", "#WERT!", "#ZAHL!", "#NV")
@@ -461,7 +461,7 @@ def _find_layout(text: TextFile, names: Collection[str] = ()) -> _Layout:
 
 
 def _n_explained(rows: list[list[str]]) -> int:
-    """How many of the first rows are further header lines, with wordings, ids or units."""
+    """The number of first rows that are further header lines: wordings, ids or units."""
     if len(rows) > 1 and all(QUALTRICS_ID in cell for cell in rows[1]):
         return 2
     may_be = [n for n in (2, 1) if len(rows) >= n + FEWEST_BELOW]

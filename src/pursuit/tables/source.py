@@ -131,7 +131,7 @@ class MemorySource(TableSource):
     remark: str = ""
     """What a person should know of which rows these are."""
     where: np.ndarray | None = None
-    """Where each row stands in its file, such as "line 18 of the file"; None: they are from no file."""
+    """The position of each row in its file, such as "line 18 of the file"; None without a file."""
     part_rows: int = PART_ROWS
 
     def __post_init__(self) -> None:
