@@ -1,5 +1,6 @@
 """`pursuit reproduce paper` as it is met on the command line."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def test_it_lists_every_run_with_its_status(tmp_path: Path, monkeypatch: pytest.
     assert {one["status"] for one in runs} == {"data absent"}
     some = run(tmp_path, "paper", "--only", "dxy-fast-*-seed-0", "--only", "muzhi-fast-ref*-seed-0")
     assert "dxy-fast-straight-through-querier-seed-0" in some.stdout
-    assert "5 of 5 runs are left" in some.stdout
+    assert re.search(r"Left: 5 of 5 runs, about \d+ minutes", some.stdout)
     lines = run(tmp_path, "paper").stdout.splitlines()
     assert {one["name"] for one in runs} <= set(lines)  # whole, each on a line of its own
     assert max(map(len, lines)) < 80

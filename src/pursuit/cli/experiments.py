@@ -297,8 +297,9 @@ def _show(status: "dict[PaperRun, str]", as_json: bool) -> None:
     for run in runs:  # names are long: each has a line of its own, and is never broken
         show(f"{run.name}\n    {status[run]}; value {run.value}, {run.minutes:.1f} minutes, for {run.fills}")
     left = [run for run, now in status.items() if now != DONE]
-    hours = sum(run.minutes for run in left) / 60
-    show(f"{len(left)} of {len(status)} runs are left: about {hours:.0f} hours one after the other.")
+    minutes = sum(run.minutes for run in left)
+    duration = f"{minutes:.0f} minutes" if minutes < 100 else f"{minutes / 60:.0f} hours"
+    show(f"Left: {len(left)} of {len(status)} runs, about {duration} one after the other.")
 
 
 def demo(
